@@ -377,7 +377,7 @@ device, dtype, fewer = sys.argv[1:4]
 own = ModelSettings(device=device, dtype=dtype, max_tokens=24, batch_size=20)
 result = taxtune.tune(recipe="fieldguide", vlm=make_model("builtin:fieldguide", own), out=sys.argv[4],
                       settings={"tracking.mlflow": False, **json.loads(fewer)})
-table = result.heldout_frame()[["name", "accuracy", "hp", "hr"]]
+table = result.heldout_frame(details=True)[["accuracy", "hp", "hr"]].reset_index()
 print(json.dumps({"winner": result.winner, "prompt": result.best.prompt, "rows": table.values.tolist()}))
 """
 

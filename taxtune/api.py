@@ -137,7 +137,6 @@ def _setup(
         "prompt.domain": parts.get("domain"),
     }
     changes = {key: value for key, value in changes.items() if value is not None}
-    answers = parts.get("answers")
     model = None
     if isinstance(vlm, str):
         changes["vlm"] = with_kind(str(parse_model(vlm).absolute))
@@ -148,7 +147,7 @@ def _setup(
     return Setup(
         recipe=recipe,
         folder=folder,
-        answers=None if answers is None else Path(answers),
+        answers=parts.get("answers"),
         vlm=model,
         mapper=mapper,
         policy=policy,
@@ -217,8 +216,7 @@ def tune(
             Hugging Face `Dataset`. Images are paths or PIL images.
         vlm: What is tuned: a function (image, prompt) -> str, where the image is a PIL image whose
             `filename` is its file, also batched or async; "PROVIDER/MODEL" for an API that litellm
-            reaches, "local:MODEL" for a transformers checkpoint; or a `Model`. Answers are kept,
-            and no question is asked twice.
+            reaches, "local:MODEL" for a transformers checkpoint; or a `Model`.
         objective: What makes one template better: "hr_at_hp" (the default), as specific as possible
             while hP is at least `goal`; "hp", "hf", "accuracy", "ihr_at_ihp", "ihp", "ihf", "aurc";
             the name of a measure or of one of `metrics`; a function of the scores; or an
@@ -242,8 +240,7 @@ def tune(
             "seed": 1, "vlm.temperature": 0.7, "tracking.mlflow": False}. "policy" and "mapper" may
             be objects: a `taxtune.SelfConsistency`, a `Mapper` of this tree or a `MapperConfig`.
         out: The run's folder; "runs/tune", or "runs/" and the recipe's name, where left out.
-        answers: The file in which answers are kept, which runs may share; `answers.db` beside the
-            run's folder where left out, and for `resume` the one that the run has.
+        answers: The file of the answers, of which none is asked for twice; `answers.db` beside `out`.
         resume: Continue the run in the folder, if there is one.
         callbacks: Told what happens: objects with some of `taxtune.Callback`'s methods, or
             functions of (record, best).
@@ -459,7 +456,7 @@ def calibrate(
         images=images,
         recipe=recipe,
         vlm=vlm,
-        answers=None if answers is None else Path(answers),
+        answers=answers,
     )
     with _shown(progress):
         return work.run()

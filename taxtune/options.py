@@ -216,6 +216,10 @@ ForceOption = Annotated[bool, opt("Overwrite files that are there.", "--force")]
 OutOption = Annotated[
     Path | None, opt("Write report.html, tables, figures and study.json to this folder.", "--out")
 ]
+AnswersOption = Annotated[
+    Path | None,
+    opt("File of the model's answers, which runs may share.", shown="answers.db beside the run"),
+]
 JsonOption = Annotated[bool, opt("Print one JSON object.", "--json")]
 JsonRowsOption = Annotated[
     bool, opt("Print one JSON object with a record for each answer.", "--json")

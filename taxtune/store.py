@@ -81,8 +81,9 @@ class Store(ABC, Generic[Item, Value]):
         self._db: sqlite3.Connection | None = None
         if self.precious:
             with self._faults():
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                if not os.access(self.path if self.path.exists() else self.path.parent, os.W_OK):
+                there = next(path for path in (self.path, *self.path.parents) if path.exists())
+                is_inside_file = there != self.path and not there.is_dir()
+                if is_inside_file or not os.access(there, os.W_OK):
                     raise PermissionError("nothing may be written there")
                 self._read(f"SELECT 1 FROM {self.table} LIMIT 1")
 

@@ -295,7 +295,7 @@ def test_compare_and_evaluate(photos, tmp_path):
     assert [held.name for held in both.heldout] == ["baseline", "hp", "accuracy"]
     assert both.against("hp", "accuracy") is None
     assert both.against("accuracy", "hp").metrics["hp"].difference <= 0
-    assert both.to_frame()["name"].tolist() == ["baseline", "hp", "accuracy"]
+    assert both.to_frame().index.tolist() == ["baseline", "hp", "accuracy"]
     assert taxtune.load_run(tmp_path / "both") == both
     assert len(both.answers("hp")) == 12
     with pytest.raises(TaxtuneError, match="at least two different objectives"):

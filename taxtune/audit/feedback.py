@@ -2,100 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from taxtune.answers.records import run_evaluations
+from taxtune.answers.records import run_evaluations, split_run
+from taxtune.answers.schema import AnswerRow
 from taxtune.audit.sample import answer_id
-from taxtune.audit.verdicts import check_verdict
 from taxtune.errors import DataError
-from taxtune.tracking.review import Judged, read_judged
-from taxtune.tracking.store import store_with
+from taxtune.tracking import entities
+from taxtune.tracking.store import open_client, short_reason
 from taxtune.tuning.history import read_note
 from taxtune.untrusted import spreadsheet_cell
 
-if TYPE_CHECKING:
-    from taxtune.taxonomy.tree import Taxonomy
-
-__all__ = ["read_feedback", "verdicts_of"]
+__all__ = ["read_feedback"]
 
 
-def read_feedback(folder: Path, template: str | None) -> list[Judged]:
-    """Returns the placements of a run that are traces in MLflow, with what people said of them.
+def read_feedback(source: str, rows: Sequence[AnswerRow]) -> tuple[list[str], list[dict[str, str]]]:
+    """Returns the answers of a run that have traces in MLflow, and the verdicts of people on them.
 
     Args:
-        folder: The folder of a tuning run or a comparison.
-        template: The template on the held-out images: "winner", "baseline", of a comparison an
-            objective; None is the winner, of a comparison that of its first objective.
+        source: The run, as RUN or RUN:TEMPLATE.
+        rows: Its answers.
+
+    Returns:
+        The answers, and rows as those of `audit.csv`, with the trace as their "file". Of several
+        verdicts on an answer the last one counts.
 
     Raises:
         TaxtuneError: If the store cannot be reached.
-        DataError: If it has no such traces.
+        DataError: If it has no traces of these answers.
     """
+    answers = {row.fields.get("example"): row.answer for row in rows}
+    drawn = []
+    verdicts = []
+    for info in _traces(source):
+        answer = answers.get(info.tags[entities.EXAMPLE])
+        if answer is None:
+            continue
+        drawn.append(answer)
+        row = _row(info, answer)
+        if row["verdict"] or row["node"]:
+            verdicts.append(row)
+    if not drawn:
+        raise DataError(
+            "MLflow has no traces of these answers.",
+            file=source,
+            remedy="Give a run with tracking.mlflow, or leave out --from and judge in audit.csv.",
+        )
+    return drawn, verdicts
+
+
+def _traces(source: str) -> list[Any]:
+    """Returns the heads of the traces of a run's template on the held-out images."""
+    run = split_run(source)
+    if run is None:
+        return []
+    folder, template = run
     names = [name for name in run_evaluations(folder / "result.json") if name != "baseline"]
-    template = template or next(iter(names), "winner")
+    template = template or names[0]
     if template in names and template != "winner":  # a comparison's runs have folders of their own
         folder /= template
         template = "winner"
-    run = read_note(folder, "mlflow_run")
-    judged = [] if run is None else read_judged(store_with(folder, run), run, template)
-    if not judged:
+    identity = read_note(folder, "mlflow_run")
+    if identity is None:
+        return []
+    client = open_client(folder)
+    try:
+        experiment = client.get_run(identity).info.experiment_id
+    except Exception as error:
         raise DataError(
-            "MLflow has no traces of these held-out images.",
+            f"MLflow has no record of this run: {short_reason(error)}",
             file=folder,
-            value=template,
-            remedy="Tune with tracking.mlflow, or leave out --from and judge in audit.csv.",
-        )
-    return judged
+            remedy="Set MLFLOW_TRACKING_URI as it was when the run was made.",
+        ) from error
+    found = client.search_traces(
+        locations=[experiment],
+        run_id=identity,
+        filter_string=f"trace.name = '{entities.traces_of(template)}'",
+        include_spans=False,
+    )
+    return [trace.info for trace in found]
 
 
-def verdicts_of(
-    judged: list[Judged], answers: Mapping[str, str], tree: Taxonomy
-) -> dict[str, dict[str, str]]:
-    """Returns verdicts as the rows of a file of verdicts, by the id of the answer.
-
-    Args:
-        judged: Placements, of which some are judged.
-        answers: The answers by the id of the image.
-        tree: The label tree.
-
-    Raises:
-        DataError: If a verdict or a node is unknown, or two verdicts on an answer differ.
-    """
-    rows: dict[str, dict[str, str]] = {}
-    for each in judged:
-        answer = answers.get(each.example)
-        if answer is None or (each.verdict is None and each.node is None):
-            continue
-        place = f"MLflow, trace {each.trace}"
-        said = {"verdict": _verdict(each.verdict), "node": _text(each.node)}
-        check_verdict(tree, said["verdict"], said["node"], file=place)
-        row: dict[str, str] = {
-            "id": answer_id(answer),
-            "answer": answer,
-            "times": "1",
-            "placement": str(spreadsheet_cell(each.placement)),
-            "stage": each.stage,
-            **said,
-        }
-        other = rows.setdefault(row["id"], row)
-        if (other["verdict"], other["node"]) != (row["verdict"], row["node"]):
-            raise DataError(
-                "Another trace judges this answer otherwise.",
-                file=place,
-                value=answer,
-                remedy="Change one of the two, or delete it.",
-            )
-    return rows
-
-
-def _verdict(value: Any) -> str:
-    """Returns a feedback as a verdict; true is right, and false is wrong."""
-    if isinstance(value, bool):
-        return "right" if value else "wrong"
-    return _text(value).lower()
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value).strip()
+def _row(info: Any, answer: str) -> dict[str, str]:
+    """Returns the last verdict of a person on an answer: true is right, and false is wrong."""
+    said: dict[str, Any] = {}
+    for each in sorted(info.assessments, key=lambda each: each.last_update_time_ms):
+        if each.source.source_type == "HUMAN" and each.valid is not False:
+            said[each.name] = getattr(each, "value", None)
+    verdict = said.get("placement")
+    if isinstance(verdict, bool):
+        verdict = "right" if verdict else "wrong"
+    return {
+        "id": answer_id(answer),
+        "answer": answer,
+        "times": "1",
+        "stage": info.tags[entities.STAGE],
+        "placement": str(spreadsheet_cell(info.tags[entities.PLACEMENT])),
+        "verdict": str(verdict or "").strip().lower(),
+        "node": str(said.get("node") or "").strip(),
+        "file": f"MLflow, trace {info.trace_id}",
+    }

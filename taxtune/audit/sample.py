@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from taxtune import atomic
-from taxtune.audit.verdicts import check_verdict, resolve_node, verdict_of
-from taxtune.errors import DataError
+from taxtune.audit.verdicts import VERDICTS, resolve_node, verdict_of
+from taxtune.errors import DataError, TaxonomyError
 from taxtune.tables import csv_text, join_cell, read_rows
 from taxtune.untrusted import spreadsheet_cell
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]
 
-__all__ = ["answer_id", "draw_sample", "merge_verdicts", "read_verdicts", "write_sample"]
+__all__ = ["answer_id", "draw_sample", "merge_verdicts", "write_sample"]
 
 _COLUMNS = ("id", "answer", "times", "draws", "stage", "placement", "verdict", "node")
 #: The draw takes no placement for less sure, or surer, than this: the mapper may be wrong about
@@ -55,7 +55,7 @@ def draw_sample(
         mapper: Places them.
         n: Number of answers to draw. All of them are drawn where there are fewer.
         seed: Seed of the draw.
-        drawn: The answers of images that were drawn at random already; then none else are.
+        drawn: The answers, where they were drawn at random already.
 
     Returns:
         One row per distinct answer that was drawn: id, answer, times (how often it was given),
@@ -79,35 +79,24 @@ def draw_sample(
     sample["stratum"] = [_stratum(placement) for placement in placements]
     strata = sample.groupby("stratum")
     sizes = strata["times"].sum()
+    spread = np.ones(len(sizes))
+    if not sample["doubtful"].isna().any():
+        confidences = pd.Series([placement.confidence for placement in placements], dtype=float)
+        weighted = sample["times"] * confidences.fillna(1.0)
+        sums = weighted.groupby(sample["stratum"]).sum()
+        mean = np.clip(sums / sizes, _LEAST_SURE, _SUREST)
+        spread = np.sqrt(mean * (1 - mean)).to_numpy()
+    draws = _allocated(sizes.to_numpy(), spread, n)
+    generator = np.random.default_rng(seed)
+    for (_, members), own in zip(strata, draws, strict=True):
+        times = members["times"].to_numpy()
+        taken = generator.multivariate_hypergeometric(times, int(own))
+        sample.loc[members.index, "draws"] = taken
     if drawn is not None:
-        chosen = Counter(drawn)
-        sample["draws"] = [chosen[answer] for answer in sample["answer"]]
-    else:
-        draws = _allocated(sizes.to_numpy(), _spread(sample, placements), n)
-        generator = np.random.default_rng(seed)
-        for (_, members), own in zip(strata, draws, strict=True):
-            times = members["times"].to_numpy()
-            sample.loc[members.index, "draws"] = generator.multivariate_hypergeometric(
-                times, int(own)
-            )
+        sample["draws"] = sample["answer"].map(Counter(drawn)).fillna(0).astype(int)
     sample = sample[sample["draws"] > 0].reset_index(drop=True)
     sample.attrs["sizes"] = sizes.to_dict()
     return sample
-
-
-def _spread(sample: pd.DataFrame, placements: Sequence[Placement]) -> FloatArray:
-    """Returns the standard deviation of a verdict in each stratum; 1 where it is not known."""
-    import pandas as pd
-
-    strata = sample["stratum"]
-    sizes = sample["times"].groupby(strata).sum()
-    if sample["doubtful"].isna().any():
-        return np.ones(len(sizes))
-    confidences = pd.Series([placement.confidence for placement in placements], dtype=float)
-    weighted = sample["times"] * confidences.fillna(1.0)
-    mean = np.clip(weighted.groupby(strata).sum() / sizes, _LEAST_SURE, _SUREST)
-    spread: FloatArray = np.sqrt(mean * (1 - mean)).to_numpy()
-    return spread
 
 
 def answer_id(text: str) -> str:
@@ -139,23 +128,32 @@ def _allocated(sizes: IntArray, spread: FloatArray, n: int) -> IntArray:
 
 
 def merge_verdicts(
-    sample: pd.DataFrame, verdicts: Mapping[str, Mapping[str, str]], tree: Taxonomy
+    sample: pd.DataFrame, path: Path, tree: Taxonomy, more: Iterable[Mapping[str, str]] = ()
 ) -> tuple[pd.DataFrame, int]:
-    """Fills a sample with verdicts that were given before.
+    """Fills a sample with the verdicts of a file, where the file exists.
 
     A verdict counts for the placement that it was given on. Where the answer is placed elsewhere by
-    now, the verdict follows from the node that was named with it, and is open again where none was.
+    now, the verdict follows from the node that the file names, and is open again where it names
+    none.
 
     Args:
         sample: The sample.
-        verdicts: Rows with verdicts by the id of the answer, see `read_verdicts`.
+        path: The file.
         tree: The label tree.
+        more: Further rows with verdicts, which replace those of the file.
 
     Returns:
         The sample, and the number of verdicts that are open again. Its `attrs` hold as `others` the
         rows that are judged and not in the sample, which `write_sample` keeps.
+
+    Raises:
+        DataError: If the file cannot be read, lacks a column, judges an answer twice, or a verdict
+            or a node is unknown; names the row.
     """
-    earlier = dict(verdicts)
+    earlier = _read_verdicts(path, tree) if path.exists() else {}
+    for given in more:
+        _check(given, tree, given["file"], None)
+        earlier[given["id"]] = dict(given)
     filled = sample.copy()
     reopened = 0
     for index, row in enumerate(sample.to_dict("records")):
@@ -174,19 +172,12 @@ def merge_verdicts(
             reopened += 1
         filled.loc[index, ["verdict", "node"]] = [verdict, node]
     judged = [row for row in earlier.values() if row["verdict"] or row["node"]]
-    filled.attrs["others"] = [{**row, "draws": "0"} for row in judged]
+    filled.attrs["others"] = [row | {"draws": "0"} for row in judged]
     return filled, reopened
 
 
-def read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
-    """Returns the rows of a file of verdicts by the id of the answer; none where there is no file.
-
-    Raises:
-        DataError: If the file cannot be read, lacks a column, judges an answer twice, or a verdict
-            or a node is unknown; names the row.
-    """
-    if not path.exists():
-        return {}
+def _read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
+    """Returns the rows of a file of verdicts by the id of the answer."""
     remedy = (
         "Write the column's name into the header again, or move the file away to draw a new sample."
     )
@@ -196,7 +187,7 @@ def read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
         node = row["node"].removeprefix("'")
         if spreadsheet_cell(node) == row["node"]:
             row["node"] = node
-        check_verdict(tree, row["verdict"], row["node"], file=path, row=line)
+        _check(row, tree, path, line)
         if row["id"] in rows:
             raise DataError(
                 "Another row judges this answer.",
@@ -207,6 +198,26 @@ def read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
             )
         rows[row["id"]] = row
     return rows
+
+
+def _check(row: Mapping[str, str], tree: Taxonomy, file: str | Path, line: int | None) -> None:
+    """Raises a `DataError` if a verdict or a node is unknown."""
+    if row["verdict"] not in ("", *VERDICTS):
+        remedy = f"Write {', '.join(VERDICTS)}."
+        raise DataError(
+            "Unknown verdict.", file=file, row=line, value=row["verdict"], remedy=remedy
+        )
+    if row["node"]:
+        try:
+            resolve_node(tree, row["node"])
+        except TaxonomyError as error:
+            raise DataError(
+                f"The node is not on the tree: {error.message}",
+                file=file,
+                row=line,
+                value=row["node"],
+                remedy=error.remedy or "Write its label or its path, or none.",
+            ) from None
 
 
 def write_sample(path: Path, sample: pd.DataFrame) -> None:

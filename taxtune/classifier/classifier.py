@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from taxtune.data import Example
 from taxtune.data.context import EXIF, Variable, blank, exif_values, values_of
 from taxtune.errors import DataError, ImageError, TemplateError
 from taxtune.images import content_hash, is_image_data, store_image
+from taxtune.metrics.names import metric_name
 from taxtune.models import AnswerStore, Failure, Model, Request
 from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
 from taxtune.policies.allowed import Checklist
@@ -215,6 +217,21 @@ class Classifier:
     guarantee: RiskGuarantee | None = None
     recipe: Recipe | None = None
     name: str = "classifier"
+
+    def __repr__(self) -> str:
+        """Returns three lines: name and prompt, model and policy, and what is promised or was the goal."""
+        model = self.model.identity.get("model", type(self.model).__name__)
+        settings = self.policy.identity().items()
+        policy = ", ".join(f"{key} {value}" for key, value in settings).removeprefix("kind ")
+        promise = "no promise for new images: taxtune calibrate makes one"
+        if self.recipe is not None:
+            promise = f"tuned for {metric_name(self.recipe.objective.kind)}; {promise}"
+        if self.guarantee is not None:
+            level = self.guarantee.confidence_level
+            sure = "in expectation" if level is None else f"with {100 * level:g} % confidence"
+            promise = f"1 - hP at most {self.guarantee.risk:g} on images like these, {sure}"
+        prompt = shorten(self.prompt, 70, placeholder="…")
+        return f"{self.name}: {prompt}\nmodel {model}, policy: {policy}\n{promise}"
 
     @cached_property
     def _asker(self) -> Asker:

@@ -20,8 +20,6 @@ from taxtune.options import (
 from taxtune.progress import note
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pandas as pd
 
     from taxtune.mapping import Mapper, MapperConfig
@@ -80,7 +78,8 @@ def audit(
     from taxtune import atomic
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.audit.chat import judge_sample
-    from taxtune.audit.sample import draw_sample, merge_verdicts, read_verdicts, write_sample
+    from taxtune.audit.feedback import read_feedback
+    from taxtune.audit.sample import draw_sample, merge_verdicts, write_sample
     from taxtune.audit.summary import summarise_audit
     from taxtune.report.output import publish
 
@@ -90,19 +89,16 @@ def audit(
     if not answers:
         raise DataError("The file contains no answers.", file=source)
     out = out or placing.folder
-    verdicts = read_verdicts(out / "audit.csv", placing.tree)
     drawn = None
+    given: list[dict[str, str]] = []
     if verdicts_from is not None:
-        by_image = {}
-        for row in read.rows:
-            if row.answer is not None:
-                by_image[str(row.fields.get("example"))] = row.answer
-        drawn, given = _from_mlflow(source, by_image, placing.tree)
-        verdicts |= given
+        drawn, given = read_feedback(source, read.rows)
+        if not given:
+            note(f"nobody has judged in MLflow yet: see Review in {command('mlflow', source)}")
     sample = draw_sample(answers, placing.mapper(placing.tree, placing.arbiter), n, seed, drawn)
     if placing.arbiter is not None:
         placing.arbiter.note_spent()
-    by_hand, reopened = merge_verdicts(sample, verdicts, placing.tree)
+    by_hand, reopened = merge_verdicts(sample, out / "audit.csv", placing.tree, given)
     atomic.make_folder(out)
     notes = list(read.notes)
     if llm is None:
@@ -131,32 +127,6 @@ def audit(
     if count:
         enrich = command("taxonomy", "enrich", placing.file, "--apply", aliases)
         note(f"{count:,} aliases would place more answers right; to add them, run: {enrich}")
-
-
-def _from_mlflow(
-    source: str, answers: Mapping[str, str], tree: Taxonomy
-) -> tuple[list[str], dict[str, dict[str, str]]]:
-    """Returns the answers of a run whose images are traces in MLflow, and the verdicts on them."""
-    from taxtune.answers.records import split_run
-    from taxtune.audit.feedback import read_feedback, verdicts_of
-
-    run = split_run(source)
-    if run is None:
-        raise DataError(
-            "MLflow has verdicts on a run's answers alone.",
-            file=source,
-            remedy="Give the folder of a run, or leave out --from.",
-        )
-    judged = read_feedback(*run)
-    given = verdicts_of(judged, answers, tree)
-    if not given:
-        shown = command("mlflow", run[0])
-        note(
-            f"nobody has judged in MLflow yet: run {shown}, open Review, choose the run's queue and "
-            "press Start review"
-        )
-    drawn = [answers[each.example] for each in judged if each.example in answers]
-    return drawn, given
 
 
 def _judge(name: str, api_base: str | None, concurrency: int) -> Model:

@@ -17,7 +17,7 @@ from taxtune.cli.classifier_scores import (
     levels_table,
 )
 from taxtune.cli.printing import print_json, refuse_options
-from taxtune.options import ForceOption, JsonOption, opt, taxonomy_option
+from taxtune.options import AnswersOption, ForceOption, JsonOption, opt, taxonomy_option
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -65,9 +65,6 @@ DataOption = Annotated[
     opt("Labelled images; those of the run's splits are left out.", shown="those in neither split"),
 ]
 ImagesOption = Annotated[int | None, opt("Most images to calibrate on.", shown=f"{_IMAGES}", min=1)]
-AnswersOption = Annotated[
-    Path | None, opt("File in which answers are kept.", "--answers", shown="the run's")
-]
 RunRecipeOption = Annotated[str | None, opt("The recipe of the run.", shown="the run's own")]
 DryRunOption = Annotated[bool, opt("Say what it would cost; ask nothing.", "--dry-run")]
 TreeOption = Annotated[str | None, taxonomy_option("For scores.")]

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,11 +23,23 @@ def report(
     out: Annotated[
         Path | None, opt("The file to write.", shown="report.html in the run's folder")
     ] = None,
+    table: Annotated[
+        Literal["latex", "csv", "markdown"] | None,
+        opt("Print the table of scores for a paper and write no page."),
+    ] = None,
 ) -> None:
     """Write the report of a run again, from its records."""
     from taxtune.report.html import save_report
+    from taxtune.report.paper import write
     from taxtune.tuning.run_folder import read_result
 
+    if table is not None:
+        if out is not None:
+            raise DataError(
+                "A table is printed, and no page is written.", value=out, remedy="Leave --out out."
+            )
+        typer.echo(write(read_result(run), table), nl=False)
+        return
     if out is not None and (out.is_dir() or out.suffix.lower() not in (".html", ".htm")):
         raise DataError(
             "A report is one HTML file.", file=out, remedy="Give a name that ends in .html."
@@ -72,7 +84,8 @@ def mlflow(
         "1",
     ]
     os.environ.update({**UI_ENVIRONMENT, **os.environ})
-    page = page_of(database, read_note(run, "mlflow_run"))
+    # A database that was given may hold the runs of many.
+    page = page_of(database, read_note(run, "mlflow_run")) if run.is_dir() else ""
     print(f"http://127.0.0.1:{port}{page} (in a few seconds; Ctrl-C ends it)", flush=True)
     serve = [sys.executable, "-m", "mlflow", "server", *arguments]
     with subprocess.Popen(serve) as server:

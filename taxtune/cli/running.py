@@ -96,8 +96,8 @@ def announce(setup: Setup, *, quiet: bool) -> Iterator[TuningProgress]:
     make_folder(folder)
     try:
         with showing(Terminal(quiet=quiet)) as terminal:
-            answers = answers_of(folder, setup.answers)
-            terminal.line(f"recipe {setup.recipe.name}, folder {folder}, answers in {answers}")
+            answers = f"answers in {answers_of(folder, setup.answers)}"
+            terminal.line(f"recipe {setup.recipe.name}, folder {folder}, {answers}")
             yield TuningProgress(terminal)
     finally:
         with suppress(OSError):

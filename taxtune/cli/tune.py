@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from taxtune.options import opt
+from taxtune.options import AnswersOption, opt
 
 if TYPE_CHECKING:
     from taxtune.tuning.build import Setup
@@ -54,10 +54,6 @@ SeedOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None, opt("Folder of the run.", shown="runs/NAME, runs/NAME-compare, ...")
-]
-AnswersOption = Annotated[
-    Path | None,
-    opt("File in which answers are kept, which runs may share.", shown="answers.db beside --out"),
 ]
 ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is one.", "--resume")]
 DryRunOption = Annotated[

@@ -23,7 +23,6 @@ __all__ = [
     "OFF_TREE_STAGES",
     "PAPER_PRESETS",
     "PRESETS",
-    "VERDICTS",
     "Arbiter",
     "MapperConfig",
     "Placement",
@@ -46,9 +45,6 @@ DOUBTFUL = 0.75
 #: alone 87 were acceptable, 55 of 59 that agreed with reading and 32 of 37 that differed
 #: (benchmarks/chat_arbiter.py).
 CHOSEN = 0.9
-#: What people say of a placement: the node is what the answer says; a node below it is as well; the
-#: answer says something else, or less.
-VERDICTS = ("right", "too general", "wrong")
 #: What an arbiter chooses where an answer asserts none of the candidates.
 NONE_OF_THESE = -1
 

@@ -8,10 +8,13 @@ printer. The same result gives the same SVG, byte by byte.
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taxtune import atomic
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
+    from numpy.typing import ArrayLike
 
 __all__ = [
     "CYCLE",
@@ -28,19 +32,25 @@ __all__ = [
     "INK",
     "LOOKS",
     "MARKER_CYCLE",
+    "PAGE",
     "PAPER",
     "Look",
-    "draw_iso_lines",
+    "NamedPoint",
     "inline_svg",
     "look_of",
+    "name_points",
     "padded",
+    "render",
     "save_figure",
+    "style",
 ]
 
 INK = "#1b1b1b"
 GREY = "#707070"
 FAINT = "#cfcfcf"
 PAPER = "#ffffff"
+#: The page beside a figure's file, which marks of the figure lead to.
+PAGE = "report.html"
 
 
 class Look(NamedTuple):
@@ -48,6 +58,15 @@ class Look(NamedTuple):
 
     colour: str
     marker: str
+
+
+class NamedPoint(NamedTuple):
+    """A point of a plane, and what is written beside it."""
+
+    x: float
+    y: float
+    name: str
+    is_bold: bool = False
 
 
 LOOKS = {
@@ -102,7 +121,8 @@ def look_of(objective: str) -> Look:
     return LOOKS.get(objective, _OWN_LOOK)
 
 
-def _style() -> AbstractContextManager[None]:
+def style() -> AbstractContextManager[None]:
+    """Returns a context in which figures are drawn in taxtune's style."""
     import matplotlib as mpl
 
     # The reader's own matplotlibrc must not change the figure.
@@ -117,18 +137,22 @@ def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     Raises:
         TaxtuneError: If a file cannot be written.
     """
-    with _style():
+    with style():
         figure = draw()
-        frame = _frame(figure)
-        png = _render(figure, "png", frame, dpi=200)
-        svg = _render(figure, "svg", frame, metadata={"Date": None})
+        png = render(figure, "png", dpi=200)
+        svg = render(figure, "svg", metadata={"Date": None})
     return [
         atomic.write_bytes(stem.with_suffix(".png"), png),
         atomic.write_bytes(stem.with_suffix(".svg"), svg),
     ]
 
 
-def inline_svg(draw: Callable[[], Figure], prefix: str, drawn: Path | None = None) -> str:
+def inline_svg(
+    draw: Callable[[], Figure],
+    prefix: str,
+    drawn: Path | None = None,
+    links: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Returns a figure as an `<svg>` element whose colours are CSS variables.
 
     Args:
@@ -136,11 +160,12 @@ def inline_svg(draw: Callable[[], Figure], prefix: str, drawn: Path | None = Non
         prefix: What the ids begin with, to keep them apart from those of the page's other figures.
         drawn: The SVG file of the same figure, if there is one: drawing takes most of a report's
             time.
+        links: What the page's elements are that marks of the figure lead to, by their ids. A figure
+            without links is not read aloud: the page describes it.
     """
     if drawn is None:
-        with _style():
-            figure = draw()
-            text = _render(figure, "svg", _frame(figure), metadata={"Date": None}).decode("utf-8")
+        with style():
+            text = render(draw(), "svg", metadata={"Date": None}).decode("utf-8")
     else:
         text = drawn.read_text("utf-8")
     text = text[text.index("<svg") :]
@@ -150,18 +175,22 @@ def inline_svg(draw: Callable[[], Figure], prefix: str, drawn: Path | None = Non
     text = re.sub(r'href="#', f'href="#{prefix}-', text).replace("url(#", f"url(#{prefix}-")
     for colour, name in _VARIABLES.items():
         text = re.sub(colour, f"var(--{name})", text, flags=re.IGNORECASE)
-    # The page sets the size and describes the figure.
-    text = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', r'\1 aria-hidden="true"', text, count=1)
-    return text.replace(' height="', ' data-height="', 1)
+    # The page sets the size.
+    spoken = ' role="group"' if links else ' aria-hidden="true"'
+    text = re.sub(r'(<svg\b[^>]*?) width="[^"]*"', rf"\1{spoken}", text, count=1)
+    text = text.replace(' height="', ' data-height="', 1)
+    for target, name in links.items():
+        said = escape(name).replace("\\", r"\\")
+        link = f'<a href="#{target}" aria-label="{said}"><title>{said}</title>'
+        text = re.sub(rf'<a xlink:href="{PAGE}#{target}"[^>]*>', link, text)
+    return text
 
 
-def _frame(figure: Figure) -> Bbox:
-    """Returns the frame of all that is drawn, in inches; "tight" would find it for each format."""
+def render(figure: Figure, kind: str, **options: Any) -> bytes:
+    """Returns a figure as a file, "png" or "svg", with all that is drawn and a margin."""
     figure.draw_without_rendering()
-    return figure.get_tightbbox().padded(0.12)
-
-
-def _render(figure: Figure, kind: str, frame: Bbox, **options: Any) -> bytes:
+    # In inches; "tight" would find it for each format.
+    frame = figure.get_tightbbox().padded(0.12)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, bbox_inches=frame, **options)
     return buffer.getvalue()
@@ -181,60 +210,62 @@ def padded(values: Sequence[float], least: float = 0.12) -> tuple[float, float]:
     return max(low - margin, -0.02), min(high + margin, 1 + 0.25 * margin)
 
 
-def draw_iso_lines(axes: Axes) -> None:
-    """Draws the curves of equal hF into a plane of hR (x) and hP (y) whose limits are set."""
-    import numpy as np
+def name_points(
+    axes: Axes, points: Sequence[NamedPoint], marks: Sequence[tuple[float, float]]
+) -> None:
+    """Writes the names of points beside them: on no other name, and on few marks.
 
-    x0, x1 = axes.get_xlim()
-    y0, y1 = axes.get_ylim()
-    corner = 2 * x1 * y1 / (x1 + y1)
-    origin = 2 * max(x0, 0) * max(y0, 0) / max(max(x0, 0) + max(y0, 0), 1e-9)
-    step = 0.05 if corner - origin < 0.4 else 0.1
-    for f in np.arange(step, 1.0, step):
-        # hF = 2 hP hR / (hP + hR) solved for hP; below hR = f / 2 no hP is enough.
-        # Evenly along both axes: a line may be steep, and must reach the frame on either side.
-        across = np.linspace(max(f / 2 + 1e-4, x0, 1e-4), x1, 200)
-        up = np.linspace(max(f / 2 + 1e-4, y0, 1e-4), y1, 200)
-        x = np.unique(np.concatenate([across, f * up / (2 * up - f)]))
-        y = f * x / (2 * x - f)
-        seen = (x >= x0) & (x <= x1) & (y >= y0 - 1e-9) & (y <= y1 + 1e-9)
-        if seen.sum() >= 2:
-            axes.plot(x[seen], y[seen], color=FAINT, lw=0.8, zorder=0)
-            _name_iso_line(axes, f)
+    Args:
+        axes: The axes, laid out: where a name fits depends on the pixels.
+        points: The points, the most important first.
+        marks: Where marks are, in the units of the axes.
+    """
+    pixel = axes.figure.dpi / 72
+    frame = axes.get_window_extent()
+    centres = axes.transData.transform(marks)
+    corners = [(x * pixel, y * pixel) for x in (-5, 0, 5) for y in (-5, 0, 5)]
+    covered = [centre + corner for centre in centres for corner in corners]
+    names: list[Bbox] = []
+    for point in points:
+        name = axes.annotate(
+            point.name,
+            (point.x, point.y),
+            xytext=(0, 0),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=8.5,
+            fontweight="bold" if point.is_bold else "normal",
+            arrowprops={"arrowstyle": "-", "lw": 0.7, "color": GREY, "shrinkA": 0, "shrinkB": 3},
+            zorder=8,
+        )
+        name.set_in_layout(False)
+        box = name.get_window_extent()
+        shift = _free_place(box, frame, names, covered)
+        name.set_position((shift[0] / pixel, shift[1] / pixel))
+        names.append(box.translated(*shift))
 
 
-def _name_iso_line(axes: Axes, f: float) -> None:
-    """Writes the name of the curve of one hF where it meets the frame."""
-    x0, x1 = axes.get_xlim()
-    y0, y1 = axes.get_ylim()
+def _free_place(
+    box: Bbox, frame: Bbox, names: Sequence[Bbox], marks: ArrayLike
+) -> tuple[float, float]:
+    """Returns the nearest shift of a box, in pixels, that keeps it in a frame and off the rest.
 
-    def other(score: float) -> float:
-        return f * score / (2 * score - f) if 2 * score > f else float("inf")
-
-    if y0 <= other(x1) <= y1:
-        point = (x1, other(x1))
-        offset = (3, 0)
-        alignment = ("left", "center")
-    elif x0 <= other(y1) <= x1:
-        point = (other(y1), y1)
-        offset = (0, 3)
-        alignment = ("center", "baseline")
-    elif y0 <= other(x0) <= y1:
-        # From the left frame to the lower one, where the axes have their numbers: the name stands
-        # inside.
-        point = (x0, other(x0))
-        offset = (5, 1)
-        alignment = ("left", "bottom")
-    else:
-        return
-    axes.annotate(
-        f"hF {f:.2f}",
-        point,
-        xytext=offset,
-        ha=alignment[0],
-        va=alignment[1],
-        color=GREY,
-        fontsize=7.5,
-        annotation_clip=False,
-        textcoords="offset points",
-    )
+    Where there is none, it is the one that hides least, other names above all.
+    """
+    best = (0.0, 0.0)
+    least = math.inf
+    for reach in range(8, 160, 8):
+        for angle in range(0, 360, 15):
+            x = math.cos(math.radians(angle)) * (reach + box.width / 2)
+            y = math.sin(math.radians(angle)) * (reach + box.height / 2)
+            moved = box.translated(x, y)
+            crossed = sum(map(moved.overlaps, names))
+            outside = 4 - frame.count_contains(moved.corners())
+            hidden = 100 * (crossed + outside) + moved.count_contains(marks)
+            if hidden < least:
+                best = (x, y)
+                least = hidden
+        if least == 0:
+            break
+    return best

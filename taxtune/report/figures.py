@@ -1,29 +1,39 @@
-"""The figures of a run: the hP-hR plane of the paper's Figure 6, and the scores by iteration."""
+"""The figures of a run: the hP-hR plane of its templates, and the scores by iteration."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import cycle
-from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from taxtune.metrics.names import metric_name
+from taxtune.metrics.statistics import Interval
 from taxtune.report.drawing import (
     CYCLE,
     FAINT,
     GREY,
     INK,
     MARKER_CYCLE,
+    PAGE,
     PAPER,
     Look,
-    draw_iso_lines,
+    NamedPoint,
     look_of,
+    name_points,
     padded,
+    render,
+    style,
 )
 from taxtune.report.formatting import (
     Result,
+    anchor,
     number,
     result_runs,
+    role_of,
     template_name,
     tuning_scores,
 )
@@ -32,189 +42,185 @@ from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
 
-__all__ = ["draw_curves", "draw_plane", "selective_figure"]
+__all__ = ["draw_curves", "draw_plane", "plot", "selective_figure"]
 
 #: How far apart, in iterations, the bars of an iteration's scores stand.
 _SHIFT = 0.16
 _NAN = float("nan")
-#: From the baseline to another template on the plane.
-_ARROW = {"arrowstyle": "-|>", "lw": 1.2, "alpha": 0.8, "shrinkA": 7, "shrinkB": 9}
 
 
-def draw_plane(result: Result) -> Figure:
-    """Draws the hP-hR plane of a result.
-
-    It has every iteration on the tuning split, and the baseline and the winners on the held-out
-    split.
-    """
-    from matplotlib.container import ErrorbarContainer
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    figure = Figure(figsize=(5.6, 4.8))
-    axes = figure.add_subplot()
-    _set_limits(axes, result)
-    draw_iso_lines(axes)
-    _draw_heldout(axes, result)
-    runs = result_runs(result)
-    for run in runs:
-        _draw_iterations(axes, run)
-    if runs:
-        _draw_trivial(axes, runs[0])
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter("{x:.2f}")
-    axes.set_xlabel("hierarchical recall, hR")
-    axes.set_ylabel("hierarchical precision, hP")
-    handles, labels = axes.get_legend_handles_labels()
-    for i, handle in enumerate(handles):
-        if isinstance(handle, ErrorbarContainer):
-            # The legend shows the marker alone: squeezed bars look like dirt.
-            handles[i] = handle.lines[0]
-    axes.legend(
-        handles,
-        labels,
-        loc="upper left",
-        bbox_to_anchor=(1.13, 1.02),
-        borderaxespad=0,
-        labelspacing=0.9,
-    )
+def plot(result: Result) -> Figure:
+    """Returns `draw_plane` of a result, which a notebook shows whether or not pyplot was imported."""
+    with style():
+        figure = draw_plane(result)
+    figure._repr_png_ = partial(render, figure, "png", dpi=110)  # type: ignore[attr-defined]
     return figure
 
 
-def _set_limits(axes: Axes, result: Result) -> None:
-    runs = result_runs(result)
-    scored = [scores for run in runs for scores in tuning_scores(run)]
-    xs = [scores.hr for scores in scored]
-    ys = [scores.hp for scores in scored]
+def draw_plane(result: Result) -> Figure:
+    """Draws hP against hR.
+
+    Filled marks are the templates on their tuning images, hollow ones the held-out results with 95 %
+    intervals, and lines the goals. In an SVG file a filled mark leads to its prompt in the report.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.4, 5.2), layout="constrained")
+    axes = figure.add_subplot(xlabel="hR: how much of the truth is said")
+    axes.set_ylabel("hP: how much of what is said is true")
+    looks = _looks(result)
+    marks: list[NamedPoint] = []
+    for name, run in result.named_runs:
+        marks += _draw_iterations(axes, result, run, looks[name])
+    covered = [(mark.x, mark.y) for mark in marks]
     for held in result.heldout:
-        xs += _extent(held, "hr")
-        ys += _extent(held, "hp")
-    for run in runs[:1]:
-        near = xs or [run.trivial_hr]
-        width = max(max(near) - min(near), 0.1)
-        reached = [*near, run.trivial_hr]
-        if max(reached) - min(reached) <= 2.5 * width:
-            xs.append(run.trivial_hr)
-        ys.append(run.trivial_hp)
-    axes.set_xlim(*padded(xs))
-    axes.set_ylim(*padded(ys))
+        look = looks.get(held.name, Look(INK, "s"))
+        covered += _draw_heldout(axes, held, look, held.name in dict(result.named_runs))
+    goals: dict[tuple[str, float], None] = {}
+    for run in result_runs(result):
+        goals |= dict.fromkeys(run.bounds.items())
+    for key, bound in goals:
+        _draw_goal(axes, key, bound)
+    _set_scales(axes)
+    handles: list[Any] = []
+    labels: list[str] = []
+    if marks:
+        scattered: Any = axes.collections[0]
+        sizes = {"prop": "sizes", "func": _images, "fmt": "{x:.0f} tuning images", "num": None}
+        handles, labels = scattered.legend_elements(**sizes, color=GREY)
+    # The legend shows markers alone: squeezed bars look like dirt.
+    more, names = axes.get_legend_handles_labels()
+    handles += [getattr(handle, "lines", [handle])[0] for handle in more]
+    figure.legend(handles, labels + names, loc="outside lower left", ncols=2, columnspacing=1.4)
+    # Lays the axes out, once: names need to know where marks are, in files of any resolution.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    named = [mark for mark in marks if mark.name]
+    named.sort(key=lambda mark: not mark.is_bold)  # the winner first
+    name_points(axes, named, covered)
+    return figure
 
 
-def _extent(held: HeldoutResult, metric: str) -> list[float]:
-    """Returns a held-out score, with the ends of its interval if it has one."""
-    value = held.scores.get(metric)
-    interval = held.intervals.get(metric)
-    return [value] if interval is None else [interval.low, value, interval.high]
+def _area(images: int) -> float:
+    """Returns the area of the mark of so many images, in square points."""
+    return 9 * math.sqrt(images)
 
 
-def _draw_iterations(axes: Axes, run: TuneResult) -> None:
-    scored = tuning_scores(run)
-    if not scored:
-        return
-    # Those that may win are asked about more images.
-    sizes = sorted({scores.n for scores in scored})
-    images = " to ".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1])))
-    goal = metric_name(run.objective)
-    label = f"tuning for {goal}\n{len(scored)} templates, {images} tuning images"
-    look = look_of(run.objective)
-    axes.scatter(
-        [scores.hr for scores in scored],
-        [scores.hp for scores in scored],
-        s=26,
+def _images(area: ArrayLike) -> ArrayLike:
+    return (np.asarray(area) / 9) ** 2
+
+
+def _draw_iterations(axes: Axes, result: Result, run: TuneResult, look: Look) -> list[NamedPoint]:
+    """Draws a run's templates on their tuning images; returns where they are."""
+    points = []
+    sizes = []
+    addresses = []
+    # Small marks lie on top of large ones.
+    for record in sorted(run.iterations, key=lambda record: -len(record.rows)):
+        scores = record.scores
+        if scores is None:
+            continue
+        role = role_of(run, record.iteration)
+        name = f"{record.iteration}: {role}" if role else ""
+        is_winner = record.iteration == run.winner
+        points.append(NamedPoint(scores.hr, scores.hp, name, is_winner))
+        sizes.append(_area(len(record.rows)))
+        addresses.append(f"{PAGE}#{anchor(result, run, record.iteration)}")
+    marks = axes.scatter(
+        [point.x for point in points],
+        [point.y for point in points],
+        s=sizes,
         marker=look.marker,
         color=look.colour,
-        alpha=0.55,
-        edgecolors=PAPER,
-        linewidths=0.5,
-        zorder=3,
-        label=label,
     )
+    marks.set_alpha(0.75)
+    marks.set_zorder(3)
+    marks.set_edgecolor([INK if point.name else PAPER for point in points])
+    marks.set_linewidth([2.0 if point.is_bold else 0.9 for point in points])
+    marks.set_urls(addresses)
+    if run is not result:
+        marks.set_label(f"tuning for {metric_name(run.objective)}")
+    return points
 
 
-def _draw_heldout(axes: Axes, result: Result) -> None:
-    looks = _looks(result)
-    baseline = result.heldout_baseline
-    for held in result.heldout:
-        is_contender = held.name in looks
-        look = looks.get(held.name, Look(INK, "D"))
-        name = _legend_name(held.name, result)
-        x = held.scores.hr
-        y = held.scores.hp
-        images = f"{held.scores.n} {held.split} images"
-        label = f"{name}\nhP {number(y)}, hR {number(x)} ({images})"
-        axes.errorbar(
-            x,
-            y,
-            xerr=_bars(held, "hr"),
-            yerr=_bars(held, "hp"),
-            fmt=look.marker,
-            ms=10.5 if is_contender else 8,
-            color=look.colour,
-            mec=PAPER,
-            mew=1.0,
-            elinewidth=1.3,
-            capsize=2.5,
-            zorder=6,
-            label=label,
-        )
-        if baseline is not None and is_contender:
-            start = (baseline.scores.hr, baseline.scores.hp)
-            arrow = _ARROW | {"color": look.colour}
-            axes.annotate("", (x, y), start, arrowprops=arrow, zorder=4)
+def _draw_heldout(
+    axes: Axes, held: HeldoutResult, look: Look, is_winner: bool
+) -> list[tuple[float, float]]:
+    """Draws a held-out result with its intervals; returns points along these."""
+    x = held.scores.hr
+    y = held.scores.hp
+    ends = {}
+    for key, value in (("hr", x), ("hp", y)):
+        interval = held.intervals.get(key, Interval(value, value, value))
+        # A percentile interval may leave the estimate out.
+        ends[key] = min(interval.low, value), max(interval.high, value)
+    name = template_name(held.name)
+    if is_winner and name != "winner":
+        name += " winner"
+    name += f", {held.scores.n} {held.split} images"
+    across = np.abs(np.subtract(ends["hr"], x))
+    up = np.abs(np.subtract(ends["hp"], y))
+    bars = axes.errorbar(
+        x,
+        y,
+        xerr=across[:, None],
+        yerr=up[:, None],
+        fmt=look.marker,
+        color=look.colour,
+        elinewidth=1.3,
+        capsize=2.5,
+        zorder=6,
+    )
+    bars.set_label(f"{name}\nhP {number(y)}, hR {number(x)}")
+    bars.lines[0].set(markersize=9, markerfacecolor=PAPER, markeredgewidth=1.8)
+    along = [(at, y) for at in np.linspace(*ends["hr"], 9).tolist()]
+    along += [(x, at) for at in np.linspace(*ends["hp"], 9).tolist()]
+    return along
+
+
+def _draw_goal(axes: Axes, key: str, bound: float) -> None:
+    """Draws the goal for a score on the axes as a line that is named outside of the frame."""
+    text = f"goal:\n{metric_name(key)} {number(bound)}"
+    if key == "hp":
+        line = axes.axhline(bound)
+        name = axes.text(1.01, bound, text, va="center", transform=axes.get_yaxis_transform())
+    elif key == "hr":
+        line = axes.axvline(bound)
+        name = axes.text(bound, 1.01, text, ha="center", transform=axes.get_xaxis_transform())
+    else:
+        return
+    line.set(color=GREY, linewidth=1.1, linestyle="--", zorder=1)
+    name.set(color=GREY, fontsize=8)
+
+
+def _set_scales(axes: Axes) -> None:
+    """Sets the ends of both axes, and their grid, by what is drawn."""
+    from matplotlib.ticker import MaxNLocator
+
+    x = axes.dataLim.intervalx
+    y = axes.dataLim.intervaly
+    if not np.isfinite([x, y]).all():  # nothing is
+        x = y = np.array([0.0, 1.0])
+    axes.set_xlim(*padded(x.tolist()))
+    axes.set_ylim(*padded(y.tolist()))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter("{x:.2f}")
+    axes.grid(color=FAINT, lw=0.5)
+    axes.set_axisbelow(True)
 
 
 def _looks(result: Result) -> dict[str, Look]:
     """Returns the look of each contender: its objective's, or one of a cycle if several share it."""
     objectives = {name: run.objective for name, run in result.named_runs}
-    looks = {name: look_of(objectives.get(name, "")) for name in result.contenders}
+    names = dict.fromkeys((*objectives, *result.contenders))
+    looks = {name: look_of(objectives.get(name, "")) for name in names}
     if len(set(looks.values())) == len(looks):
         return looks
     cycled = zip(looks, cycle(CYCLE), cycle(MARKER_CYCLE), strict=False)
     return {name: Look(colour, marker) for name, colour, marker in cycled}
-
-
-def _legend_name(name: str, result: Result) -> str:
-    """Returns a template's name in the legend; a winner is called by its objective."""
-    if isinstance(result, TuneResult) and name == "winner":
-        return f"{template_name(result.objective)} winner"
-    shown = template_name(name)
-    return f"{shown} winner" if name in dict(result.named_runs) else shown
-
-
-def _draw_trivial(axes: Axes, run: TuneResult) -> None:
-    x = run.trivial_hr
-    marker = "X"
-    label = (
-        "always answering the domain's root\n"
-        f"hP {number(run.trivial_hp)}, hR {number(run.trivial_hr)}"
-    )
-    low, high = axes.get_xlim()
-    if not low <= x <= high:
-        # Far away from all else it would squeeze the rest: it is pointed at from the frame.
-        x = low
-        marker = "<"
-        label += " (off the plot)"
-    axes.scatter(
-        [x],
-        [run.trivial_hp],
-        s=60,
-        marker=marker,
-        color=GREY,
-        edgecolors=PAPER,
-        linewidths=0.8,
-        zorder=5,
-        clip_on=False,
-        label=label,
-    )
-
-
-def _bars(held: HeldoutResult, metric: str) -> list[list[float]]:
-    low, *_, high = _extent(held, metric)
-    value = held.scores.get(metric)
-    # A bar's length must not be negative, even where a percentile interval leaves the estimate out.
-    return [[max(0.0, value - low)], [max(0.0, high - value)]]
 
 
 def selective_figure(
@@ -337,7 +343,7 @@ def _draw_scores(axes: Axes, run: TuneResult, metric: str, shift: float) -> list
         score = _NAN if record.scores is None else record.scores.get(metric)
         scores.append(score)
         error = record.table.standard_error(metric)
-        if error is not None and not isnan(score):
+        if error is not None and not math.isnan(score):
             xs.append(record.iteration + shift)
             lows.append(score - 1.96 * error)
             highs.append(score + 1.96 * error)
@@ -354,7 +360,7 @@ def _draw_scores(axes: Axes, run: TuneResult, metric: str, shift: float) -> list
         label=metric_name(metric),
         zorder=3,
     )
-    return [*lows, *highs, *(score for score in scores if not isnan(score))]
+    return [*lows, *highs, *(score for score in scores if not math.isnan(score))]
 
 
 def _draw_marks(axes: Axes, run: TuneResult, failed: Sequence[IterationRecord]) -> None:

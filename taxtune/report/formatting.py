@@ -16,6 +16,7 @@ from taxtune.tuning.records import ComparisonResult, HeldoutResult, SampleResult
 __all__ = [
     "MINUS",
     "Result",
+    "anchor",
     "difference",
     "failed_calls",
     "interval",
@@ -23,6 +24,7 @@ __all__ = [
     "number",
     "paired",
     "result_runs",
+    "role_of",
     "rows_by_image",
     "score_of",
     "share_wrong",
@@ -113,6 +115,22 @@ def template_name(name: str) -> str:
 def result_runs(result: Result) -> tuple[TuneResult, ...]:
     """Returns the tuning runs of a result: itself, or those compared."""
     return result.runs if isinstance(result, ComparisonResult) else (result,)
+
+
+def role_of(run: TuneResult, iteration: int) -> str:
+    """Returns the roles of an iteration among the candidates: "winner, boldest"; empty if it is none."""
+    roles = ["winner"] if iteration == run.winner else []
+    for candidate in run.selection.candidates if run.selection else ():
+        if candidate.iteration == iteration:
+            roles += candidate.roles
+    return ", ".join(roles)
+
+
+def anchor(result: Result, run: TuneResult, iteration: int) -> str:
+    """Returns the id of an iteration's prompt in the report: "iteration-8", "iteration-2-8"."""
+    runs = result_runs(result)
+    parts = [iteration] if len(runs) == 1 else [runs.index(run) + 1, iteration]
+    return "-".join(map(str, ("iteration", *parts)))
 
 
 def rows_by_image(heldout: Sequence[HeldoutResult]) -> dict[str, dict[str, SampleResult]]:

@@ -125,40 +125,46 @@ def confused_pairs(result: Result) -> dict[str, Any] | None:
     the root. A pair is the true group and the one named, children of the same node, where an answer
     leaves the true path; the stronger direction of a pair leads.
     """
-    if not result.heldout:
-        return None
-    templates = [held.name for held in result.heldout]
-    counts: dict[str, Counter[Pair]] = {name: Counter() for name in templates}
+    counts: dict[str, Counter[Pair]] = {held.name: Counter() for held in result.heldout}
     images: Counter[tuple[str, ...]] = Counter()
-    for rows in rows_by_image(result.heldout).values():
-        if len(rows) < len(templates) or not all(map(_is_answered, rows.values())):
+    confused: dict[str, set[str]] = {}
+    for example, rows in rows_by_image(result.heldout).items():
+        if len(rows) < len(counts) or not all(map(_is_answered, rows.values())):
             continue
         for name, row in rows.items():
-            pair = _wrong_turn(row)
-            if pair is not None:
-                counts[name][pair] += 1
+            turn = _wrong_turn(row)
+            if turn is not None:
+                counts[name][turn] += 1
+                confused.setdefault(example, set()).add(_address(turn))
         path = row.truth.split("/")
         for length in range(1, len(path) + 1):
             images[tuple(path[:length])] += 1
-    stronger = _stronger_pairs(list(counts.values()))
-    if not stronger:
+    pairs = []
+    names = {}
+    for truth, named in _stronger_pairs(list(counts.values()))[:_PAIRS]:
+        directions = []
+        for turn in ((truth, named), (named, truth)):
+            found = [count[turn] for count in counts.values()]
+            direction = {"images": images[turn[0]], "counts": found, "address": _address(turn)}
+            directions.append(direction)
+            if any(found):
+                names[_address(turn)] = f"{turn[0][-1]} → {turn[1][-1]}"
+        pairs.append((truth, named, directions))
+    if not pairs:
         return None
-    names = [template_name(name) for name in templates]
-    shown = []
-    for truth, named in stronger[:_PAIRS]:
-        there = [count[truth, named] for count in counts.values()]
-        back = [count[named, truth] for count in counts.values()]
-        shown.append(
-            {
-                "truth": truth[-1],
-                "named": named[-1],
-                "parent": truth[-2],
-                "images": images[truth],
-                "counts": list(zip(names, there, strict=True)),
-                "back": {"images": images[named], "counts": back},
-            }
-        )
-    return {"title": "Confused groups", "pairs": shown}
+    return {
+        "title": "Confused groups",
+        "templates": [template_name(name) for name in counts],
+        "pairs": pairs,
+        "names": names,
+        "confused": confused,
+    }
+
+
+def _address(pair: Pair) -> str:
+    """Returns the words that stand for a pair in the page's address: labels alone may recur."""
+    truth, named = pair
+    return f"{'/'.join(truth)} → {named[-1]}"
 
 
 def _is_answered(row: SampleResult) -> bool:
@@ -202,9 +208,14 @@ def all_images(result: Result) -> dict[str, Any] | None:
     subjects = result.contenders or tuple(held.name for held in result.heldout)
     cards = []
     known: list[Facts] = []
+    confusions = confused_pairs(result) or {"names": {}, "confused": {}}
     for example in examples:
         rows = images[example]
         facts = [_facts(rows.get(name), changes[example].get(name)) for name in subjects]
+        for of_template in facts:
+            # Whichever template confuses them, the baseline too.
+            confused = confusions["confused"].get(example, ())
+            of_template["confused"] = sorted(confusions["names"].keys() & set(confused))
         known += facts
         card = _card(rows, changes[example])
         card["picture"] = pictures.get(example)
@@ -218,7 +229,7 @@ def all_images(result: Result) -> dict[str, Any] | None:
         "cards": cards,
         "symbols": SYMBOLS,
         "subjects": [template_name(name) for name in subjects],
-        "filters": _filters(known),
+        "filters": _filters(known, confusions["names"]),
         "without_picture": len(images) - len(pictures),
     }
 
@@ -302,11 +313,12 @@ def _confidence(row: SampleResult) -> str:
     return f"{text}: {_DOUBTS[True]}" if row.doubtful else text
 
 
-def _filters(known: Sequence[Facts]) -> list[dict[str, Any]]:
+def _filters(known: Sequence[Facts], pairs: Mapping[str, str]) -> list[dict[str, Any]]:
     """Returns the filters that have a choice: each with groups of values, and the values' names.
 
     Args:
         known: The values of each image with each template.
+        pairs: The names of confused groups.
     """
     changes = {tuple(facts["change"]) for facts in known if facts["change"]}
     states = {state for facts in known for state in facts["error"]}
@@ -325,7 +337,10 @@ def _filters(known: Sequence[Facts]) -> list[dict[str, Any]]:
         {"name": "error", "label": "Answer", "groups": {"": error}},
         {"name": "placement", "label": "Placement", "groups": {"": placement}},
     ]
-    return [choice for choice in filters if sum(map(len, choice["groups"].values())) > 1]
+    shown = [choice for choice in filters if sum(map(len, choice["groups"].values())) > 1]
+    if pairs:  # the table of confused groups leads to a single one, too
+        shown.append({"name": "confused", "label": "Confused groups", "groups": {"": pairs}})
+    return shown
 
 
 def _short(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file with its outcome, scores, confusions, curves, account and images.
+"""The report of a run: one HTML file with its outcome, prompts, scores, confusions, curves, account and images.
 
 A section is a function of a result that returns the values of its partial template
 `templates/sections/NAME.html.j2`, its `title` among them, or None if there is nothing to show. The
@@ -7,11 +7,14 @@ one script of a page, `templates/report.js`, only filters the images: without it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from textwrap import shorten
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
+from taxtune.metrics.names import metric_name
 from taxtune.metrics.outcomes import EXACT, GENERAL, OFF_TREE, UNTRUE, WRONG
 from taxtune.progress import track
 from taxtune.report import gallery
@@ -20,10 +23,14 @@ from taxtune.report.drawing import inline_svg, save_figure
 from taxtune.report.figures import draw_curves, draw_plane, selective_figure
 from taxtune.report.formatting import (
     Result,
+    anchor,
     failed_calls,
+    longest_answer,
     number,
     result_runs,
+    role_of,
     rows_by_image,
+    score_of,
     share_wrong,
     signed,
     spread_wrong,
@@ -34,12 +41,11 @@ from taxtune.report.output import page
 from taxtune.report.summary import LABELS_WRONG, account_lines, summarise
 from taxtune.report.tables import (
     doubt_table,
-    iteration_table,
     rank_table,
     score_table,
     selective_table,
 )
-from taxtune.tuning.records import SampleResult
+from taxtune.tuning.records import IterationRecord, SampleResult, cut_in_words, outcomes_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,9 +122,10 @@ def render_report(result: Result, *, plane: Path | None = None, history: Path | 
         history: The SVG file of the scores by iteration, if it is drawn already.
     """
     sections = {
+        "templates": _templates(result, plane),
         "scores": _scores(result),
         "confusion": gallery.confused_pairs(result),
-        "curves": _curves(result, plane, history),
+        "curves": _curves(result, history),
         "account": _account(result),
         "gallery": gallery.all_images(result),  # last, since it is as long as there are images
     }
@@ -198,19 +205,69 @@ def _scores(result: Result) -> dict[str, Any] | None:
     }
 
 
-def _curves(result: Result, plane: Path | None, history: Path | None) -> dict[str, Any]:
+def _templates(result: Result, plane: Path | None) -> dict[str, Any]:
+    """Returns the plane of all templates, and the prompts that its marks lead to."""
     runs = result_runs(result)
-    curves = None
-    if runs:
-        curves = _drawing(lambda: draw_curves(result), "history", history)
+    limit = longest_answer(result)
+    prompts = []
+    links = {}
+    for run in runs:
+        for record in run.iterations:
+            target = anchor(result, run, record.iteration)
+            text = record.prompt or record.template or ""
+            links[target] = f"Iteration {record.iteration}: {shorten(text, 120)}"
+            prompts.append(
+                {
+                    "anchor": target,
+                    "run": None if run is result else metric_name(run.objective),
+                    "iteration": record.iteration,
+                    "role": role_of(run, record.iteration),
+                    "outcomes": outcomes_of(record.rows),
+                    "scores": _tuning_scores(record),
+                    "remarks": _remarks(record, limit),
+                    "text": text,
+                }
+            )
     return {
-        "title": "Curves",
-        "plane": _drawing(lambda: draw_plane(result), "plane", plane),
-        "history": curves,
-        "selective": _selective(result),
-        "tables": [iteration_table(run) for run in runs],
-        "split": result.heldout[0].split if result.heldout else "held-out",
+        "title": "All prompts that were tried" if prompts else "hP and hR",
+        "plane": _drawing(lambda: draw_plane(result), "plane", plane, links),
+        "prompts": prompts,
+        "trivial": [(number(run.trivial_hp), number(run.trivial_hr)) for run in runs[:1]],
+        "split": result.split,
     }
+
+
+def _tuning_scores(record: IterationRecord) -> dict[str, str]:
+    """Returns the scores on the tuning images, by the names that they are shown by."""
+    if record.scores is None:
+        return {}
+    keys = dict.fromkeys(("hp", "hr", "hf", "accuracy", *record.scores.measures))
+    return {metric_name(key): number(score_of(record.scores, key)) for key in keys}
+
+
+def _remarks(record: IterationRecord, limit: int | None) -> list[str]:
+    """Returns further facts of an iteration; `limit` is the longest answer in tokens."""
+    remarks = []
+    if not record.feasible and not record.cut_short:
+        remarks.append("on average below what is held")
+    cut = cut_in_words(record.rows, limit)
+    if cut:
+        remarks.append(cut)
+    if record.reason is not None:
+        remarks.append(f"{record.state}: {record.reason}")
+    if record.missing:
+        remarks.append(f"{record.missing} without an answer")
+    return remarks
+
+
+def _curves(result: Result, history: Path | None) -> dict[str, Any] | None:
+    curves = None
+    if result_runs(result):
+        curves = _drawing(lambda: draw_curves(result), "history", history)
+    selective = _selective(result)
+    if curves is None and selective is None:
+        return None
+    return {"title": "Curves", "history": curves, "selective": selective, "split": result.split}
 
 
 def _selective(result: Result) -> str | None:
@@ -231,11 +288,16 @@ def _selective(result: Result) -> str | None:
     return _drawing(lambda: selective_figure(curves, points | ends), "selective")
 
 
-def _drawing(draw: Callable[[], Figure], prefix: str, drawn: Path | None = None) -> str:
-    """Returns one of our own drawings, in which every text has become a path, as safe HTML."""
+def _drawing(
+    draw: Callable[[], Figure],
+    prefix: str,
+    drawn: Path | None = None,
+    links: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Returns one of our own drawings as safe HTML: texts are paths, the names of links escaped."""
     from markupsafe import Markup
 
-    return Markup(inline_svg(draw, prefix, drawn))
+    return Markup(inline_svg(draw, prefix, drawn, links))
 
 
 def _account(result: Result) -> dict[str, Any]:

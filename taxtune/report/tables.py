@@ -1,4 +1,4 @@
-"""The tables of a result: held-out scores with differences, by rank, confidence, and iterations."""
+"""The tables of a result: held-out scores with differences, by rank, and confidence."""
 
 from __future__ import annotations
 
@@ -10,21 +10,13 @@ from taxtune.metrics.table import SCORES
 from taxtune.report.formatting import (
     MINUS,
     Result,
-    longest_answer,
     score_of,
     template_name,
-    tuning_scores,
 )
 from taxtune.report.output import Cell, Table
-from taxtune.tuning.records import (
-    HeldoutResult,
-    IterationRecord,
-    TuneResult,
-    cut_in_words,
-    outcomes_of,
-)
+from taxtune.tuning.records import HeldoutResult
 
-__all__ = ["doubt_table", "iteration_table", "rank_table", "score_table", "selective_table"]
+__all__ = ["doubt_table", "rank_table", "score_table", "selective_table"]
 
 _LAST = ("abstained", "off_tree", "selective_hp")
 
@@ -158,47 +150,3 @@ def rank_table(result: Result) -> Table:
     rows.sort(key=lambda row: order[str(row["rank"])])
     note = "Precision is of the answers that name the rank, recall of the images that have it."
     return Table.from_records("ranks", "Precision and recall at each rank", rows, notes=[note])
-
-
-def iteration_table(run: TuneResult) -> Table:
-    """Returns every iteration of a run with its counts and scores on the tuning images."""
-    own = [key for scores in tuning_scores(run) for key in scores.measures]
-    limit = longest_answer(run)
-    rows: list[dict[str, Cell]] = []
-    for record in run.iterations:
-        outcomes = outcomes_of(record.rows)
-        counts: dict[str, Cell] = {
-            "wrong": outcomes.wrong,
-            "general": outcomes.general,
-            "exact": outcomes.exact,
-            "of": outcomes.images,
-        }
-        row: dict[str, Cell] = {"iteration": record.iteration}
-        row |= dict.fromkeys(counts) if record.scores is None else counts
-        for key in dict.fromkeys(("hp", "hr", "hf", "accuracy", *own)):
-            row[metric_name(key)] = score_of(record.scores, key)
-        remarks = _remarks(record, limit)
-        if record.iteration == run.winner:
-            remarks.insert(0, "winner")
-        row["remarks"] = "; ".join(remarks)
-        row["template"] = record.template or ""
-        rows.append(row)
-    title = f"Tuning for {metric_name(run.objective)}: {len(run.iterations):,} iterations"
-    failed = sum(record.state != "complete" for record in run.iterations)
-    if failed:
-        title += f", {failed:,} of them failed or void"
-    return Table.from_records("iterations", title, rows)
-
-
-def _remarks(record: IterationRecord, limit: int | None) -> list[str]:
-    remarks = []
-    if not record.feasible and not record.cut_short:
-        remarks.append("on average below what is held")
-    cut = cut_in_words(record.rows, limit)
-    if cut:
-        remarks.append(cut)
-    if record.reason is not None:
-        remarks.append(f"{record.state}: {record.reason}")
-    if record.missing:
-        remarks.append(f"{record.missing} without an answer")
-    return remarks

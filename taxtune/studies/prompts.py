@@ -25,7 +25,7 @@ from taxtune.metrics.registry import Measure
 from taxtune.metrics.statistics import SIGNIFICANCE, Sample, paired_bootstrap
 from taxtune.options import ResamplesOption, measure_option
 from taxtune.progress import track_each
-from taxtune.report.drawing import CYCLE, INK, MARKER_CYCLE, PAPER, draw_iso_lines, padded
+from taxtune.report.drawing import CYCLE, FAINT, INK, MARKER_CYCLE, PAPER, padded
 from taxtune.report.output import StudyReport, Table, cut
 from taxtune.scoring.texts import mean_interval
 from taxtune.studies.contestants import (
@@ -393,7 +393,7 @@ def _gains_table(gains: pd.DataFrame) -> Table:
 
 
 def _draw_arrows(arrows: pd.DataFrame) -> Figure:
-    """Draws an arrow for each model and prompt, over lines of equal hF, with 95 % intervals as faint crosses.
+    """Draws an arrow for each model and prompt, with 95 % intervals as faint crosses.
 
     The start of a model's arrows is hollow; the colour tells models apart and the marker prompts; with one of either,
     both tell the other.
@@ -408,7 +408,8 @@ def _draw_arrows(arrows: pd.DataFrame) -> Figure:
     ends = ["start_low", "start_high", "end_low", "end_high"]
     axes.set_xlim(padded(hr[ends].to_numpy().ravel().tolist()))
     axes.set_ylim(padded(hp[ends].to_numpy().ravel().tolist()))
-    draw_iso_lines(axes)
+    axes.grid(color=FAINT, lw=0.5)
+    axes.set_axisbelow(True)
     models = list(hp["model"].unique())
     prompts = list(hp["to"].unique())
     starts = " / ".join(hp["from"].unique())

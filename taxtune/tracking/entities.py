@@ -24,18 +24,22 @@ from taxtune.report.gallery import thumbnail
 from taxtune.report.summary import verdict
 from taxtune.serving.pyfunc import as_pyfunc
 from taxtune.tables import split_cell
-from taxtune.tracking.review import EXAMPLE, PLACEMENT, STAGE
 from taxtune.tracking.store import TrackingStore
 from taxtune.tracking.values import TAG_LIMIT, headline_metrics, shorten
 from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult, TuneResult
 
 __all__ = [
     "CHAMPION",
+    "EXAMPLE",
+    "PLACEMENT",
+    "STAGE",
     "TARGET_REACHED",
     "log_classifier",
     "log_traces",
+    "queue_traces",
     "register_prompts",
     "registered_name",
+    "traces_of",
 ]
 
 #: The alias of the version that is to be used.
@@ -43,14 +47,22 @@ CHAMPION = "champion"
 #: The tag of runs and versions that says whether the winner is "certified", "passes-alone" or an
 #: "estimate".
 TARGET_REACHED = "taxtune.target_reached"
+#: The tags of a trace that say which image it is about, where its answer was placed, and by what.
+EXAMPLE = "taxtune.about"
+PLACEMENT = "taxtune.placement"
+STAGE = "taxtune.stage"
+#: What people are asked of a placement in MLflow, with the answers of `taxtune audit`.
+_QUESTION = (
+    "Is the answer placed on the right node? Judge the text, not the photo. Right: the node is what "
+    "the answer says. Too general: a node below it fits as well. Wrong: it says something else."
+)
+_VERDICTS = ["right", "too general", "wrong"]
 _RUN = "taxtune.run"
 _ITERATION = "taxtune.iteration"
 #: The scores of an image that its trace shows.
 _SCORES = ("hp", "hr", "ihp", "ihr")
 _ANSWER = 500  # characters of an answer beside its placement
 _PREVIEW = 1_000  # characters of a preview that MLflow's databases take
-#: Attributes of an image's spans, by the span's name, as JSON.
-Steps = dict[str, dict[str, str]]
 
 
 def log_traces(
@@ -68,11 +80,11 @@ def log_traces(
     """Records a sample of a template's images as traces.
 
     They are put together whole, since MLflow's own way of making traces follows code as it runs. The
-    trace of an image has the spans `ask`, `place` and `score`; its time is the image's share of the
-    template's. The true label is its expectation, hP and hR are feedback on it; an image without an
-    answer has an error instead. Every template has traces of the same images, as long as they were
-    asked about. Ids follow from the identity: recorded again, a trace replaces itself. A store that
-    takes no spans gets none.
+    trace of an image has one span, with the prompt, the picture, the answer, its placement and the
+    truth; its time is the image's share of the template's. The true label is its expectation, hP and
+    hR are feedback on it; an image without an answer has an error instead. Every template has traces
+    of the same images, as long as they were asked about. Ids follow from the identity: recorded
+    again, a trace replaces itself. A store that takes no spans gets none.
 
     Args:
         store: The open store and the experiment.
@@ -102,10 +114,10 @@ def log_traces(
     spans: list[Any] = []
     for row in rows[:number]:
         trace = "tr-" + _hash(f"{identity}\0{row.example}", 32)
-        steps = _steps(row, prompt(row), model, files.get(row.example))
         head = _trace_info(row, trace, run, store.experiment, began, seconds, name)
         client.start_trace(head)
-        spans += _spans(row, trace, began, ended, steps)
+        question = _question(prompt(row), files.get(row.example))
+        spans.append(_span(row, trace, began, ended, question, model))
         ids.append(trace)
     if spans:
         client.log_spans(store.experiment, spans)
@@ -160,27 +172,42 @@ def _assessments(row: SampleResult, trace: str) -> list[Any]:
     return made
 
 
-def _spans(row: SampleResult, trace: str, began: int, ended: int, steps: Steps) -> list[Any]:
-    """Returns the spans of a trace; the first one is the parent of the others."""
+def _span(
+    row: SampleResult, trace: str, began: int, ended: int, question: dict[str, Any], model: str
+) -> Any:
+    """Returns the span of an image: the question, the answer with its placement, and the scores."""
     from mlflow.entities import Span
 
-    spans = []
-    parent = None
-    for i, (name, attributes) in enumerate(steps.items()):
-        identity = _hash(f"{trace}{i}", 16)
-        span = {
-            "trace_id": trace,
-            "span_id": identity,
-            "parent_span_id": parent,
-            "name": name,
-            "start_time_unix_nano": began if i < 2 else ended,  # the model takes the time
-            "end_time_unix_nano": ended,
-            "status": {"code": _status(row), "message": row.failure or ""},
-            "attributes": {"mlflow.traceRequestId": json.dumps(trace), **attributes},
-        }
-        spans.append(Span.from_dict(span))
-        parent = parent or identity
-    return spans
+    message = {"role": "assistant", "content": _outcome(row)}
+    attributes: dict[str, Any] = {
+        "mlflow.traceRequestId": trace,
+        "mlflow.spanType": "CHAT_MODEL",
+        "mlflow.spanInputs": question,
+        "mlflow.spanOutputs": None if row.answer is None else {"choices": [{"message": message}]},
+        "mlflow.message.format": "openai",
+        "mlflow.llm.model": model,
+        "answer": row.answer,
+        "placement": row.placement,
+        "stage": row.stage,
+        "confidence": row.confidence,
+        "from_store": row.from_store,
+        "unrated": row.unrated,
+        **{name: row.scores.get(name) for name in _SCORES},
+        **row.measures,
+        **row.remarks,
+    }
+    known = {key: value for key, value in attributes.items() if value is not None}
+    span = {
+        "trace_id": trace,
+        "span_id": _hash(trace, 16),
+        "parent_span_id": None,
+        "name": "classify",
+        "start_time_unix_nano": began,
+        "end_time_unix_nano": ended,
+        "status": {"code": _status(row), "message": row.failure or ""},
+        "attributes": {key: json.dumps(value) for key, value in known.items()},
+    }
+    return Span.from_dict(span)
 
 
 def _status(row: SampleResult) -> str:
@@ -191,41 +218,6 @@ def _hash(text: str, digits: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
-def _steps(row: SampleResult, prompt: str, model: str, file: Path | None) -> Steps:
-    """Returns the steps of an image; without an answer none places or scores it.
-
-    The first one is what a person judges: the image, the answer, its placement and the truth.
-    """
-    question = _question(prompt, file)
-    shown = {"mlflow.message.format": "openai"}
-    asked = {**shown, "from_store": row.from_store}
-    if model:
-        asked["mlflow.llm.model"] = model
-    if row.answer is None:
-        return {
-            "classify": _step("CHAIN", question, None, shown),
-            "ask": _step("CHAT_MODEL", question, None, asked),
-        }
-    placed = {
-        "placement": row.placement,
-        "stage": row.stage,
-        "confidence": row.confidence,
-        "off_tree": row.off_tree,
-        "abstained": row.abstained,
-    }
-    compared = {"placement": row.placement, "truth": row.truth}
-    scores: dict[str, Any] = {name: row.scores.get(name) for name in _SCORES}
-    scores |= row.measures
-    scores["unrated"] = row.unrated
-    known = {key: value for key, value in scores.items() if value is not None}
-    return {
-        "classify": _step("CHAIN", question, _reply(_outcome(row)), shown),
-        "ask": _step("CHAT_MODEL", question, _reply(row.answer), asked),
-        "place": _step("PARSER", {"answer": row.answer}, placed),
-        "score": _step("EVALUATOR", compared, known | row.remarks),
-    }
-
-
 def _outcome(row: SampleResult) -> str:
     """Returns the answer, its placement and the truth as Markdown, whose first line says most."""
     if row.answer is None or row.placement is None:
@@ -233,11 +225,6 @@ def _outcome(row: SampleResult) -> str:
     node = split_cell(row.placement, "/")[-1]
     said = shorten(row.answer, _ANSWER)
     return f"{said} → {node}\n\n- placed on: {row.placement}\n- truth: {row.truth}"
-
-
-def _reply(text: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text}
-    return {"choices": [{"message": message}]}
 
 
 def _question(prompt: str, file: Path | None) -> dict[str, Any]:
@@ -251,17 +238,33 @@ def _question(prompt: str, file: Path | None) -> dict[str, Any]:
     return {"messages": [message]}
 
 
-def _step(
-    kind: str, inputs: object, outputs: object, further: Mapping[str, object] | None = None
-) -> dict[str, str]:
-    """Returns the attributes of a span, as JSON."""
-    attributes = {
-        "mlflow.spanType": kind,
-        "mlflow.spanInputs": inputs,
-        "mlflow.spanOutputs": outputs,
-    }
-    attributes |= further or {}
-    return {key: json.dumps(value) for key, value in attributes.items()}
+def traces_of(template: str) -> str:
+    """Returns the name of the traces of a template on the held-out images."""
+    return f"{template}, held out"
+
+
+def queue_traces(store: TrackingStore, run: str, traces: list[str]) -> None:
+    """Puts traces into the review queue of a run, which is made if there is none yet."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.genai.label_schemas import InputCategorical
+    from mlflow.tracing.client import TracingClient
+
+    client = TracingClient(store.uri)
+    name = f"{store.client.get_run(run).info.run_name}, run {run[:8]}"
+    asked = {"name": "placement", "type": "feedback", "instruction": _QUESTION}
+    try:
+        question = client._get_label_schema_by_name(store.experiment, asked["name"])
+    except MlflowException:
+        options = InputCategorical(options=_VERDICTS)
+        question = client._create_label_schema(store.experiment, input=options, **asked)
+    try:
+        queue = client._get_review_queue_by_name(store.experiment, name)
+    except MlflowException:
+        schemas = [question.schema_id]
+        queue = client._create_review_queue(
+            store.experiment, name=name, queue_type="custom", schema_ids=schemas
+        )
+    client._add_items_to_review_queue(queue.queue_id, item_ids=traces)
 
 
 # -- templates as prompts --------------------------------------------------------------------------

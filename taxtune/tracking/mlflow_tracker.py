@@ -25,7 +25,6 @@ from taxtune.progress import note
 from taxtune.report.output import plain
 from taxtune.report.summary import goal_in_words
 from taxtune.tracking import entities, values
-from taxtune.tracking.review import queue_traces, traces_of
 from taxtune.tracking.store import (
     TrackingStore,
     in_force,
@@ -47,7 +46,6 @@ from taxtune.tuning.selection import leaders
 from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
-    from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.loop import Tuner
 
 __all__ = ["MLflowTracker", "TrackingCallback"]
@@ -109,7 +107,6 @@ class MLflowTracker:
         tags: Mapping[str, str],
         run_id: str | None = None,
         *,
-        compared: Mapping[str, str] | None = None,
         group: ComparisonGroup | None = None,
         images: Mapping[str, Path] | None = None,
         parse: Callable[[str], Template] | None = None,
@@ -119,12 +116,10 @@ class MLflowTracker:
 
         Args:
             name: Name of the run.
-            parameters: The recipe; nested keys are joined with dots behind "recipe", and the whole of
-                it is kept as `recipe.yaml` too, since MLflow cuts long values. The values below
-                "resolved" are left out there.
+            parameters: What MLflow's page shows, in this order; nested keys are joined with dots.
+                The whole of "recipe" is kept as `recipe.yaml` too, since MLflow cuts long values.
             tags: Tags of the run.
             run_id: The run to continue; if the store does not know it, a new one is started.
-            compared: The parameters that people compare runs by; they come first.
             group: The comparison that the run is part of; its run is made if there is none yet.
             images: Image files by example id, for pictures.
             parse: Returns the template of a source, for the prompts in traces.
@@ -139,11 +134,11 @@ class MLflowTracker:
         self._images = images or {}
         self._parse = parse
         self._variables = variables or {}
-        self._vlm = str(parameters.get("resolved", {}).get("vlm", {}).get("model", ""))
+        self._vlm = str(parameters.get("model", ""))
         try:
             with in_force(self._store()):
                 if group is not None:
-                    self._above = self._group_run(group, parameters, compared or {})
+                    self._above = self._group_run(group, parameters)
                 self._run = self._continued(run_id)
                 if self._run is None:
                     tags = {_KIND: "tuning run", _NOTE: values.UNFINISHED, **tags}
@@ -153,7 +148,7 @@ class MLflowTracker:
                             f"MLflow does not know the run {run_id}; "
                             "its iterations will be recorded again."
                         )
-                self._log_recipe(self._run, parameters, compared or {})
+                self._log_recipe(self._run, parameters)
                 self._reserve_metrics(self._run)
                 self._find_iterations(self._run)
                 return self._run
@@ -321,12 +316,7 @@ class MLflowTracker:
                 mlflow.set_tag(_PARENT, self._above)
         return run_id
 
-    def _group_run(
-        self,
-        group: ComparisonGroup,
-        parameters: Mapping[str, Any] | None,
-        compared: Mapping[str, str],
-    ) -> str:
+    def _group_run(self, group: ComparisonGroup, parameters: Mapping[str, Any] | None) -> str:
         """Returns the run above those of a group, which continues, or which is made."""
         known = self._search(_GROUP, group.identity)
         if known:
@@ -337,40 +327,31 @@ class MLflowTracker:
             tags = {_KIND: "comparison", _GROUP: group.identity, _NOTE: values.UNFINISHED}
             run = self._new_run(f"compare: {group.name}", tags, None)
         if parameters is not None:
-            shared = dict(parameters)
-            shared.pop("objective", None)
-            shared.pop("resolved", None)
-            alike = dict(compared)
-            alike.pop("objective", None)
-            alike.pop("goal", None)
-            self._log_recipe(run, shared, alike)
+            own = ("objective", "goal", "resolved")
+            shared = {key: value for key, value in parameters.items() if key not in own}
+            shared["recipe"] = dict(shared.get("recipe", {}))
+            shared["recipe"].pop("objective", None)
+            self._log_recipe(run, shared)
         return run
 
-    def _log_recipe(
-        self, run: str, parameters: Mapping[str, Any], compared: Mapping[str, str]
-    ) -> None:
+    def _log_recipe(self, run: str, parameters: Mapping[str, Any]) -> None:
         import mlflow
 
-        recipe = plain(parameters)
-        resolved = recipe.pop("resolved", None)
-        # MLflow's page shows parameters in the order in which they are logged.
-        ordered = {**compared, "recipe": recipe}
-        if resolved is not None:
-            ordered["resolved"] = resolved
         # MLflow refuses to change a parameter, and a resumed run has them.
         known = mlflow.get_run(run).data.params
-        texts = values.parameter_texts(ordered)
+        texts = values.parameter_texts(parameters)
         new = [(name, text) for name, text in texts if name not in known]
         for start in range(0, len(new), _PARAMETERS_PER_CALL):
             batch = new[start : start + _PARAMETERS_PER_CALL]
             mlflow.log_params(dict(batch), run_id=run)
+        recipe = plain(parameters.get("recipe", {}))
         text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
         mlflow.log_text(text, "recipe.yaml", run_id=run)
 
     def _reserve_metrics(self, run: str) -> None:
-        """Reserves the first places on a run's page for the held-out figures, which come last.
+        """Has a run's page begin with the held-out figures, which are known last.
 
-        MLflow shows metrics in the order in which they were first logged, and none that is NaN.
+        It shows metrics in the order in which they were first logged, and none that is NaN.
         """
         import mlflow
 
@@ -402,13 +383,14 @@ class MLflowTracker:
             values.write_iteration(folder, record, self._images)
             parameters = {"iteration": number, **record.parameters}
             mlflow.log_params(dict(values.parameter_texts(parameters)))
-            mlflow.log_metrics(values.iteration_metrics(record), step=len(record.rows))
+            metrics = values.tuning_metrics(record)
+            spent = values.usage_metrics(record.usage)
+            mlflow.log_metrics({**metrics, **spent}, step=len(record.rows))
             if is_new:
                 self._trace(run, record, f"{_name_of(record)}, tuning", _TRACES)
-                curves = values.tuning_metrics(record)
                 if best is not None and best.value is not None:
-                    curves["tuning/best_objective"] = best.value
-                mlflow.log_metrics(curves, step=number, run_id=self._run)
+                    metrics["tuning/best_objective"] = best.value
+                mlflow.log_metrics(metrics, step=number, run_id=self._run)
         self._store().client.set_tag(run, _RECORDED, "true")
         self._recorded[number] = (run, len(record.rows))
 
@@ -433,11 +415,11 @@ class MLflowTracker:
         traces: list[str] = []
         for held in result.heldout:
             number = _REVIEWED if held is result.heldout[-1] else _TRACES
-            traces = self._trace(run, held, traces_of(held.name), number)
+            traces = self._trace(run, held, entities.traces_of(held.name), number)
         if not traces:
             return
         try:
-            queue_traces(self._store(), run, traces)
+            entities.queue_traces(self._store(), run, traces)
         except Exception as error:  # of a server that knows no queues
             note(f"MLflow has no review queue for the winner's traces: {short_reason(error)}")
 
@@ -495,14 +477,15 @@ class MLflowTracker:
     def _finish_group(self, result: ComparisonResult, group: ComparisonGroup) -> None:
         import mlflow
 
-        run = self._group_run(group, None, {})
+        run = self._group_run(group, None)
         self._above = run
         if not self._images:  # its runs were finished before
             self._images = {key: Path(file) for key, file in result.provenance.images.items()}
         with self._active(run, "FINISHED") as folder:
             values.write_result(folder, result, self._images)
             mlflow.set_tag(_NOTE, values.about_result(result, self._links(run)))
-            for held in result.heldout:
+            # The page shows them in this order: the baseline last.
+            for held in sorted(result.heldout, key=lambda held: held.name == "baseline"):
                 # A measure's name may hold its model's slash.
                 name = entities.registered_name(held.name, dots=True)
                 (folder / f"template_{name}.j2").write_text(held.template, encoding="utf-8")
@@ -532,20 +515,6 @@ class MLflowTracker:
 
 def _name_of(record: IterationRecord) -> str:
     return f"iteration {record.iteration:02d}" if record.iteration else "baseline"
-
-
-def _compared(experiment: Experiment) -> dict[str, str]:
-    """Returns the parameters that people compare runs by."""
-    objective = experiment.objective
-    proposer = experiment.settings["proposer"]
-    splits = experiment.splits
-    return {
-        "objective": objective.name,
-        "goal": goal_in_words(objective.spec),
-        "model": str(experiment.vlm.identity.get("model", "")),
-        "proposer": " ".join(filter(None, (proposer["kind"], proposer.get("model")))),
-        "images": f"{len(splits.tuning)} for tuning, {len(splits.heldout)} held out",
-    }
 
 
 class TrackingCallback(Callback):
@@ -582,21 +551,30 @@ class TrackingCallback(Callback):
         self.tracker = self._make()
         experiment = tuner.experiment
         objective = experiment.objective
-        examples = (*experiment.splits.tuning, *experiment.splits.heldout)
-        parameters = dict(experiment.settings)
-        parameters["objective"] = {"kind": objective.name, **objective.identity()}
-        # What the model turned out to be: the commit behind a branch, the dtype behind "auto".
-        parameters["resolved"] = {
-            "vlm": dict(experiment.vlm.identity),
-            "mapper": dict(experiment.mapper.identity()),
-            "proposer": dict(experiment.proposer.identity()),
+        splits = experiment.splits
+        examples = (*splits.tuning, *splits.heldout)
+        recipe = dict(experiment.settings)
+        recipe["objective"] = {"kind": objective.name, **objective.identity()}
+        # First what people compare runs by.
+        parameters = {
+            "objective": objective.name,
+            "goal": goal_in_words(objective.spec),
+            "model": experiment.vlm.identity.get("model"),
+            "proposer": recipe["proposer"].get("model") or recipe["proposer"]["kind"],
+            "images": f"{len(splits.tuning)} for tuning, {len(splits.heldout)} held out",
+            "recipe": recipe,
+            # What the model turned out to be: the commit behind a branch, the dtype behind "auto".
+            "resolved": {
+                "vlm": dict(experiment.vlm.identity),
+                "mapper": dict(experiment.mapper.identity()),
+                "proposer": dict(experiment.proposer.identity()),
+            },
         }
         run = self.tracker.start(
             f"{experiment.recipe.name} ({objective.name})",
             parameters,
             {"taxtune.recipe": experiment.recipe.name, "taxtune.objective": objective.name},
             tuner.history.note("mlflow_run"),
-            compared=_compared(experiment),
             group=tuner.group,
             images={example.id: Path(example.image).resolve() for example in examples},
             parse=experiment.rules.parse,

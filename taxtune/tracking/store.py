@@ -31,11 +31,11 @@ __all__ = [
     "check_store",
     "find_database",
     "in_force",
+    "open_client",
     "open_store",
     "page_of",
     "short_reason",
     "store_uri",
-    "store_with",
     "unusable",
 ]
 
@@ -155,14 +155,21 @@ def open_store(
 
 
 def find_database(run: Path) -> Path | None:
-    """Returns the database of MLflow's that has the record of a run, None if it is elsewhere.
-
-    Args:
-        run: The run's folder, or the database itself.
-    """
+    """Returns the database of MLflow's for a run's folder, or the file itself; None without one."""
     # A comparison's run has its record beside the others'.
     places = (run, run / DATABASE, run.parent / DATABASE)
     return next((file for file in places if file.is_file()), None)
+
+
+def open_client(folder: Path) -> Any:
+    """Returns the `mlflow.MlflowClient` of the store that has the record of a run."""
+    database = find_database(folder)
+    uri = store_uri(folder)
+    if database is not None:
+        bring_along(database)
+        uri = f"sqlite:///{database.resolve().as_posix()}"
+    with _quiet():
+        return _client(uri)
 
 
 def page_of(database: Path, run: str | None) -> str:
@@ -170,13 +177,11 @@ def page_of(database: Path, run: str | None) -> str:
 
     Args:
         database: The server's database.
-        run: The run's id; None is the last run that is nested in no other.
+        run: The run's id; None is the first run that was made.
     """
     query = (
-        "SELECT experiment_id, run_uuid FROM runs r WHERE lifecycle_stage = 'active' AND "
-        "(run_uuid = :run OR :run IS NULL AND NOT EXISTS (SELECT 1 FROM tags t "
-        "WHERE t.run_uuid = r.run_uuid AND t.key = 'mlflow.parentRunId')) "
-        "ORDER BY start_time DESC"
+        "SELECT experiment_id, run_uuid FROM runs WHERE run_uuid = :run OR :run IS NULL "
+        "ORDER BY start_time"
     )
     found = None
     with (
@@ -185,34 +190,6 @@ def page_of(database: Path, run: str | None) -> str:
     ):
         found = connection.execute(query, {"run": run}).fetchone()
     return "" if found is None else "/#/experiments/{}/runs/{}".format(*found)
-
-
-def store_with(folder: Path, run: str) -> TrackingStore:
-    """Opens the store that has the record of a tuning run, and the experiment of that record.
-
-    Args:
-        folder: The run's folder.
-        run: The id of its run in MLflow.
-
-    Raises:
-        TaxtuneError: If the store cannot be reached, or does not have the run.
-    """
-    database = find_database(folder)
-    uri = store_uri(folder)
-    if database is not None:
-        uri = f"sqlite:///{database.resolve().as_posix()}"
-        bring_along(database)
-    try:
-        with _quiet():
-            client = _client(uri)
-            experiment = client.get_run(run).info.experiment_id
-    except Exception as error:
-        raise TaxtuneError(
-            f"MLflow at {redact(uri)} has no record of this run: {short_reason(error)}",
-            file=folder,
-            remedy="Set MLFLOW_TRACKING_URI as it was when the run was made.",
-        ) from error
-    return TrackingStore(client, uri, str(experiment))
 
 
 def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:

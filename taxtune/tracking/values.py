@@ -34,12 +34,13 @@ from taxtune.report.summary import (
     summarise,
     summary_table,
 )
-from taxtune.report.tables import doubt_table, rank_table, score_table, selective_table
+from taxtune.report.tables import rank_table, score_table
 from taxtune.tables import split_cell
 from taxtune.tuning.records import (
     HeldoutResult,
     IterationRecord,
     SampleResult,
+    TuneResult,
     Usage,
     count_cut,
     outcomes_of,
@@ -58,7 +59,6 @@ __all__ = [
     "finite",
     "headline_metrics",
     "heldout_metrics",
-    "iteration_metrics",
     "parameter_texts",
     "shorten",
     "tuning_metrics",
@@ -71,14 +71,7 @@ PARAMETER_LIMIT = 500
 #: Characters of a tag; MLflow takes 8,000, and 5,000 on some stores.
 TAG_LIMIT = 4_500
 #: Files of tables, which MLflow's pages show.
-TABLES = (
-    "examples.json",
-    "heldout_images.json",
-    "heldout.json",
-    "ranks.json",
-    "doubtful.json",
-    "confidence.json",
-)
+TABLES = ("examples.json", "candidates.json", "heldout_images.json", "heldout.json", "ranks.json")
 UNFINISHED = "*The run is not finished.*"
 _WIDTH = 96  # characters of a line of a template
 #: How many rows of an iteration's table have pictures.
@@ -159,23 +152,19 @@ def _counts(rows: Sequence[SampleResult]) -> dict[str, float | None]:
 
 
 def tuning_metrics(record: IterationRecord) -> dict[str, float]:
-    """Returns the metrics of an iteration's answers, without unknown values (a failed one's hP)."""
-    metrics: dict[str, float | None] = {}
-    if record.scores is not None:
-        metrics |= _counts(record.rows)
-    metrics |= headline_metrics(record.scores)
-    metrics["objective"] = record.value
-    return _grouped("tuning", metrics)
+    """Returns an iteration's metrics, without unknown values (a failed one's hP)."""
+    return _grouped("tuning", _iteration_values(record))
 
 
-def iteration_metrics(record: IterationRecord) -> dict[str, float]:
-    """Returns all metrics of an iteration, with those of what it took."""
+def _iteration_values(record: IterationRecord) -> dict[str, float | None]:
     cut, _ = count_cut(record.rows)
-    metrics = {"images": len(record.rows), "missing": record.missing, "cut": cut or None}
     return {
-        **tuning_metrics(record),
-        **_grouped("tuning", metrics),
-        **usage_metrics(record.usage),
+        **(_counts(record.rows) if record.scores is not None else {}),
+        **headline_metrics(record.scores),
+        "objective": record.value,
+        "images": len(record.rows),
+        "missing": record.missing,
+        "cut": cut or None,
     }
 
 
@@ -197,7 +186,7 @@ def _grouped(group: str, metrics: Mapping[str, float | None]) -> dict[str, float
 
 def all_scores(record: IterationRecord) -> dict[str, float]:
     """Returns every number of an iteration: scores, also by rank, calls, tokens and faults."""
-    values: dict[str, Any] = {**iteration_metrics(record)}
+    values: dict[str, Any] = {**_iteration_values(record)}
     if record.scores is not None:
         for key, mean in record.scores.means.items():
             # What follows from the images alone says nothing of the template.
@@ -236,18 +225,16 @@ def _write_json(file: Path, content: Mapping[str, Any]) -> None:
 def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> None:
     """Writes the tables of a result, and copies of the files in its folder.
 
-    The tables are the held-out scores with intervals and differences, the scores by rank, what hangs
-    on doubtful placements, what the confidence is worth, and the held-out images.
+    The tables are the held-out scores with intervals and differences, the scores by rank, and the
+    held-out images, and of a run the candidates.
     """
-    tables = {
-        "heldout.json": score_table(result),
-        "ranks.json": rank_table(result),
-        "doubtful.json": doubt_table(result),
-        "confidence.json": selective_table(result),
-    }
+    tables = {"heldout.json": score_table(result), "ranks.json": rank_table(result)}
+    if isinstance(result, TuneResult):
+        tables["candidates.json"] = candidate_table(result)
     for name, table in tables.items():
         if table.rows:
-            _write_rows(folder / name, table.columns, table.rows)
+            columns = [column or "taken" for column in table.columns]
+            _write_rows(folder / name, columns, table.rows)
     by_image = image_table(result.heldout)
     _write_table(folder, "heldout_images.json", by_image, images=images, pictures=HELDOUT_PICTURES)
     source = Path(result.folder)
@@ -302,15 +289,12 @@ def image_table(heldout: Sequence[HeldoutResult]) -> Columns:
         return min(_cost(images[example][name]) for name in tuned or names)
 
     examples = sorted(images, key=cost)
-    flat = []
-    for example in examples:
-        flat.append({name: row.as_row() for name, row in images[example].items()})
-    first = [next(iter(rows.values())) for rows in flat]
+    flat = {name: [images[example][name].as_row() for example in examples] for name in names}
+    first = flat[names[0]] if names else []
     table: Columns = {"truth": [_cell(row, "truth") for row in first]}
-    for name in names:
+    for name, rows in flat.items():
         for field in ("answer", "placement", "hp", "hr"):
-            column = f"{name}: {_heading(field)}"
-            table[column] = [_cell(rows[name], field) for rows in flat]
+            table[f"{name}: {_heading(field)}"] = [_cell(row, field) for row in rows]
     return table | {"image": [row["image"] for row in first], "example": examples}
 
 

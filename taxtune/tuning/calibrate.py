@@ -138,7 +138,7 @@ class CalibrationRun:
     images: int = 500
     recipe: str | Path | None = None
     vlm: Model | Callable[..., Any] | None = None
-    answers: Path | None = None
+    answers: str | Path | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.risk < 1:

@@ -11,7 +11,7 @@ from taxtune.atomic import check_folder
 from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
-from taxtune.models import Model
+from taxtune.models import AnswerStore, Model
 from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.policies import Policy
@@ -165,6 +165,8 @@ def make_plan(
     images = _try_images(setup, attempts)
     models = _try_models(setup, names, images, attempts)
     attempts.attempt(check_folder, setup.folder)
+    answers = answers_of(setup.folder, setup.answers)
+    attempts.attempt(lambda: AnswerStore(answers).close())
     attempts.attempt(partial(check_run_folder, setup.folder, objectives, resume=resume))
     for check in checks:
         attempts.attempt(check)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from html import escape
+from importlib import import_module
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
 from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.hierarchical import is_exact
-from taxtune.metrics.names import metric_name
 from taxtune.metrics.outcomes import (
     ABSTAINED,
     EXACT,
@@ -29,6 +31,7 @@ from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.policies import PlacedAnswer
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 __all__ = [
@@ -416,6 +419,18 @@ class Candidate:
     held: tuple[Held, ...] = ()
     taken: bool = False
 
+    def as_row(self) -> dict[str, Any]:
+        """Returns the candidate as a row of a frame."""
+        return {
+            "iteration": self.iteration,
+            "taken": self.taken,
+            "role": ", ".join(self.roles),
+            **_counts(self.outcomes),
+            "hp": self.hp,
+            "hp_low": self.low,
+            "certified": self.certified,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -620,6 +635,11 @@ class _Result:
         """The baseline on the held-out images; None where there are no held-out results."""
         return next((held for held in self.heldout if held.name == "baseline"), None)
 
+    @property
+    def split(self) -> str:
+        """The images that templates are judged by: "held-out", or "tuning" if those were evaluated."""
+        return self.heldout[0].split if self.heldout else "held-out"
+
     def answers(self, which: str | int = "winner") -> DataFrame:
         """Returns the answers about each image, with placement and scores.
 
@@ -648,32 +668,66 @@ class _Result:
             )
         return pd.DataFrame([row.as_row() for row in known[which]])
 
-    def heldout_frame(self) -> DataFrame:
-        """Returns the held-out scores: a row per template with SCORE, `SCORE_low`, `SCORE_high`."""
+    def heldout_frame(self, details: bool = False) -> DataFrame:
+        """Returns the templates on the held-out images, a row each.
+
+        Args:
+            details: Whether to return every score, as SCORE, `SCORE_low` and `SCORE_high`.
+
+        Returns:
+            The counts `wrong`, `general` and `exact` of `images` with an answer; `share_wrong` of
+            the labels, `hp` and `hr`, each beside its 95 % interval: `hp_95`, rounded.
+        """
+        import pandas as pd
+
+        make = _all_scores if details else _first_scores
+        names = pd.Index([held.name for held in self.heldout], name="name")
+        return pd.DataFrame([make(held) for held in self.heldout], index=names)
+
+    def candidates(self) -> DataFrame:
+        """Returns the candidates, see `Candidate`, with their prompts: a row each.
+
+        Counts, `hp` and its lower bound `hp_low` are those of their tuning images. Of a comparison
+        the first column is the `objective`.
+        """
         import pandas as pd
 
         rows: list[dict[str, Any]] = []
-        for held in self.heldout:
-            row: dict[str, Any] = {"name": held.name, "images": held.scores.n, **held.scores.means}
-            for key, interval in held.intervals.items():
-                row[f"{key}_low"] = interval.low
-                row[f"{key}_high"] = interval.high
-            row["template"] = held.template
-            rows.append(row)
+        runs: Sequence[Any] = getattr(self, "runs", (self,))
+        for run in runs:
+            objective = {} if run is self else {"objective": run.objective}
+            prompts = {record.iteration: record.prompt for record in run.iterations}
+            for candidate in run.selection.candidates if run.selection else ():
+                row = objective | candidate.as_row()
+                rows.append(row | {"prompt": prompts[candidate.iteration]})
         return pd.DataFrame(rows)
 
-    def _repr_html_(self) -> str:
-        """Shows the held-out scores with their 95 % intervals in a notebook: one row per score."""
-        import pandas as pd
+    def plot(self) -> Figure:
+        """Draws hP against hR of all templates, with the candidates named and the goal as a line."""
+        # The room that shows results imports this one, and so is found by its name.
+        figure: Figure = import_module("taxtune.report.figures").plot(self)
+        return figure
 
-        columns: dict[str, dict[str, str]] = {}
-        for held in self.heldout:
-            columns[held.name] = {}
-            for key, ends in held.intervals.items():
-                text = f"{ends.estimate:.3f} ({ends.low:.3f} to {ends.high:.3f})"
-                columns[held.name][metric_name(key)] = text
-        images = f"{self.heldout[0].scores.n:,} held-out images"
-        return f"<p>{images}; scores with 95 % intervals</p>{pd.DataFrame(columns).to_html()}"
+    def to_latex(self) -> str:
+        """Returns n, hP, hR and accuracy with 95 % intervals as a table for a paper (booktabs).
+
+        Candidates that were asked about tuning images alone are a block of their own.
+        """
+        table: str = import_module("taxtune.report.paper").write(self, "latex")
+        return table
+
+    def _repr_html_(self) -> str:
+        """Shows the held-out counts and scores, and the candidates, in a notebook."""
+        shown = self.heldout_frame().rename(columns=_HEADINGS).rename_axis(None)
+        table = shown.to_html(float_format=_THREE)
+        parts = [f"<p>{escape(self.name)}: {self.split} images, with 95 % intervals</p>", table]
+        candidates = self.candidates()
+        if len(candidates):
+            candidates["prompt"] = [shorten(str(text), 80) for text in candidates["prompt"]]
+            candidates = candidates.rename(columns=_HEADINGS)
+            table = candidates.to_html(index=False, float_format=_THREE, na_rep="")
+            parts += ["<p>Candidates, by their tuning images</p>", table]
+        return "".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
@@ -744,28 +798,39 @@ class TuneResult(_Result):
     @property
     def bounds(self) -> dict[str, float]:
         """The smallest mean that each constraint accepts, by measure."""
-        return {held.measure: held.bound(self.baseline.scores) for held in self.constraints}
+        baseline = self.iterations[0].scores if self.iterations else None
+        return {held.measure: held.bound(baseline) for held in self.constraints}
 
     def to_frame(self) -> DataFrame:
-        """Returns the iterations: a row each, with state, value, scores on the tuning split, ..."""
+        """Returns the iterations, by their tuning images: a row each.
+
+        Returns:
+            `iteration`, `winner`, the counts `wrong`, `general` and `exact` of `images` with an
+            answer, every score, the objective's `value`, what happened, and `template`. Failed
+            iterations lack counts and scores.
+        """
         import pandas as pd
 
         rows = []
         for record in self.iterations:
-            row = {
+            row: dict[str, Any] = {
                 "iteration": record.iteration,
-                "state": record.state,
                 "winner": record.iteration == self.winner,
+            }
+            if record.scores is not None:
+                row |= _counts(outcomes_of(record.rows)) | record.scores.means
+            row |= {
                 "value": record.value,
                 "feasible": record.feasible,
-                **(record.scores.means if record.scores else {}),
+                "state": record.state,
                 "missing": record.missing,
                 "reason": record.reason,
                 "seconds": record.usage.seconds,
                 "template": record.template,
             }
             rows.append(row)
-        return pd.DataFrame(rows)
+        # Failed iterations have no counts, which stay whole numbers.
+        return pd.DataFrame(rows).astype(dict.fromkeys(_counts(Outcomes()), "Int64"))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -785,7 +850,7 @@ class ComparisonResult(_Result):
         return tuple((run.objective, run) for run in self.runs)
 
     def to_frame(self) -> DataFrame:
-        """Returns the held-out scores with their intervals: one row per template."""
+        """Returns the held-out counts and scores, see `heldout_frame`."""
         return self.heldout_frame()
 
     def as_dict(self) -> dict[str, Any]:
@@ -794,3 +859,43 @@ class ComparisonResult(_Result):
         data["runs"] = [run.as_dict() for run in self.runs]
         data["usage"] = asdict(self.usage)
         return data
+
+
+# -- rows of frames --------------------------------------------------------------------------------
+
+#: The names of columns where people read them.
+_HEADINGS = {
+    "general": "right, but general",
+    "share_wrong": "share of labels wrong",
+    "hp": "hP",
+    "hr": "hR",
+    "hp_low": "hP at least",
+    **dict.fromkeys(("share_wrong_95", "hp_95", "hr_95"), "95 %"),
+}
+_THREE = "{:.3f}".format
+
+
+def _counts(found: Outcomes) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in ("wrong", "general", "exact", "images")}
+
+
+def _first_scores(held: HeldoutResult) -> dict[str, Any]:
+    import pandas as pd
+
+    found = outcomes_of(held.rows)
+    row = _counts(found)
+    scores = {"share_wrong": found.share_wrong, **held.intervals}
+    for key in ("share_wrong", "hp", "hr"):
+        ends = scores.get(key)
+        row[key] = ends and ends.estimate
+        row[f"{key}_95"] = ends and pd.Interval(round(ends.low, 3), round(ends.high, 3), "both")
+    return row
+
+
+def _all_scores(held: HeldoutResult) -> dict[str, Any]:
+    row: dict[str, Any] = {"images": held.scores.n, **held.scores.means}
+    for key, interval in held.intervals.items():
+        row[f"{key}_low"] = interval.low
+        row[f"{key}_high"] = interval.high
+    row["template"] = held.template
+    return row

@@ -158,8 +158,7 @@ def answers_of(folder: Path, given: str | Path | None = None) -> Path:
         folder: The run's folder.
         given: The file that a user names. Where left out, it is the one that is noted in the folder
             (`note_answers`), or else `answers.db` beside the folder. A folder that has its own
-            keeps it, as runs of earlier versions do, and so does one beside which nothing may be
-            written.
+            keeps it, as runs of earlier versions do.
     """
     if given is not None:
         return Path(given)
@@ -171,11 +170,10 @@ def answers_of(folder: Path, given: str | Path | None = None) -> Path:
     parent = folder.parent
     if folder.name in ("", ".."):  # whose parent is not in the path
         parent = folder.resolve().parent
-    is_closed = parent.exists() and not os.access(parent, os.W_OK)
-    return own if own.exists() or is_closed else parent / _ANSWERS
+    return own if own.exists() else parent / _ANSWERS
 
 
-def note_answers(folder: Path, answers: Path) -> None:
+def note_answers(folder: Path, answers: str | Path) -> None:
     """Notes in a run's folder where its answers are; see `answers_of`.
 
     A file in a folder above the run's is noted by its relative path, so that both can be moved.

@@ -8,55 +8,10 @@ from functools import partial
 import pandas as pd
 import pytest
 
-from taxtune.audit.feedback import verdicts_of
-from taxtune.audit.sample import answer_id
-from taxtune.errors import DataError
-from taxtune.taxonomy import Taxonomy
 from taxtune.tracking import MLflowTracker, TrackingCallback
-from taxtune.tracking.review import Judged, read_judged
-from taxtune.tracking.store import store_with
 from taxtune.tuning.history import read_note
 from tests.cli.commands import run_captured, run_json, run_refused
 from tests.tuning.toy import make_parts, tuned
-
-TREE = Taxonomy.from_paths(["food/soup/pho", "food/cake"])
-
-
-def judged(example, verdict=None, node=None):
-    return Judged(f"tr-{example}", example, "food/soup", "verbatim", verdict, node)
-
-
-def test_feedback_becomes_the_rows_of_a_file_of_verdicts():
-    answers = {"a": "soup", "b": "a cake", "c": "pho", "d": "tea"}
-    said = [
-        judged("a", True),
-        judged("b", False, " cake "),
-        judged("c", "Too general"),
-        judged("d"),
-        judged("e", "right"),  # an image of another template's
-    ]
-    rows = verdicts_of(said, answers, TREE)
-    verdicts = {row["answer"]: (row["verdict"], row["node"]) for row in rows.values()}
-    assert verdicts == {
-        "soup": ("right", ""),
-        "a cake": ("wrong", "cake"),
-        "pho": ("too general", ""),
-    }
-    assert rows[answer_id("soup")]["placement"] == "food/soup"
-
-
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        ([judged("a", "fine")], "trace tr-a.*Unknown verdict.*right, too general, wrong"),
-        ([judged("a", None, "strudel")], "trace tr-a.*not on the tree"),
-        ([judged("a", True), judged("b", False)], "trace tr-b.*Another trace judges this answer"),
-    ],
-)
-def test_what_cannot_be_used_is_named_by_its_trace(said, message):
-    with pytest.raises(DataError) as caught:
-        verdicts_of(said, {"a": "soup", "b": "soup"}, TREE)
-    assert pd.Series([" ".join(str(caught.value).split())]).str.contains(message).all()
 
 
 def test_a_file_of_answers_has_no_traces(tmp_path):
@@ -65,20 +20,21 @@ def test_a_file_of_answers_has_no_traces(tmp_path):
     said = run_refused(
         "audit", tmp_path / "answers.txt", "-t", tmp_path / "tree.csv", "--from", "mlflow"
     )
-    assert "Give the folder of a run" in said
+    assert "Give a run with tracking.mlflow" in said
 
 
 def test_a_run_without_traces_says_what_to_do(tmp_path):
     run = tmp_path / "run"
     tuned(make_parts(tmp_path / "recipe", run, overrides=("iterations=1",)), run)
     said = run_refused("audit", run, "--from", "mlflow")
-    assert "MLflow has no traces of these held-out images" in said
+    assert "MLflow has no traces of these answers" in said
     assert "judge in audit.csv" in said
 
 
 @pytest.mark.heavy
 def test_verdicts_in_mlflow_and_in_the_file_make_one_summary(tmp_path, monkeypatch):
-    from mlflow.entities import AssessmentSource, Feedback
+    from mlflow import MlflowClient
+    from mlflow.entities import AssessmentSource, Expectation, Feedback
     from mlflow.tracing.client import TracingClient
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -104,13 +60,22 @@ def test_verdicts_in_mlflow_and_in_the_file_make_one_summary(tmp_path, monkeypat
     mine, *others = sample["answer"]
     sample.loc[0, "verdict"] = "wrong"
     sample.to_csv(file, index=False)
+    database = f"sqlite:///{run}/mlflow.db"
     identity = read_note(run, "mlflow_run")
-    store = store_with(run, identity)
-    client = TracingClient(store.uri)
-    for each in read_judged(store, identity, "winner"):
-        if answers[each.example] in others:
-            person = AssessmentSource("HUMAN", "ann")
-            client.log_assessment(each.trace, Feedback("placement", value=True, source=person))
+    traces = MlflowClient(database).search_traces(locations=["1"], run_id=identity)
+    assert len(traces) == 12 + 5  # the baseline has fewer
+    client = TracingClient(database)
+    judged = []
+    for trace in traces:
+        answer = answers[trace.info.tags["taxtune.about"]]
+        if trace.info.tags["mlflow.traceName"] == "winner, held out" and answer in others:
+            judged.append(trace.info.trace_id)
+    ann = AssessmentSource("HUMAN", "ann")
+    for trace in judged:
+        machine = AssessmentSource("LLM_JUDGE", "gpt-4o")
+        for value, source in (("wrong", ann), (True, ann), ("wrong", machine)):
+            client.log_assessment(trace, Feedback("placement", value=value, source=source))
+        client.log_assessment(trace, Feedback("tone", value="kind", source=ann))
     both = run_json("audit", run, "--from", "mlflow")
     shares = {row["verdict"]: row["share"] for row in both["tables"]["audit"][:3]}
     times = list(answers.values()).count(mine)
@@ -119,3 +84,10 @@ def test_verdicts_in_mlflow_and_in_the_file_make_one_summary(tmp_path, monkeypat
     # They are in the file now.
     again = run_json("audit", run)
     assert again["tables"]["audit"] == both["tables"]["audit"]
+
+    client.log_assessment(judged[0], Feedback("placement", value="fine", source=ann))
+    refused = run_refused("audit", run, "--from", "mlflow")
+    assert f"MLflow, trace {judged[0]}: Unknown verdict" in refused
+    client.log_assessment(judged[0], Feedback("placement", value="Right", source=ann))
+    client.log_assessment(judged[0], Expectation("node", value="strudel", source=ann))
+    assert "The node is not on the tree" in run_refused("audit", run, "--from", "mlflow")

@@ -19,7 +19,8 @@ from taxtune.errors import DataError
 from taxtune.fieldguide import MANIFEST_FILE, MODEL_FOLDER
 from taxtune.images import content_hash
 from taxtune.mapping import Mapper, MapperConfig
-from taxtune.policies import SelfConsistency, Single
+from taxtune.policies import RiskGuarantee, SelfConsistency, Single
+from taxtune.settings import ObjectiveSettings
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import make_taxonomy
 from taxtune.tuning.records import TuneResult
@@ -51,6 +52,20 @@ def run(tmp_path):
 
 def all_images(folder):
     return sorted((folder / "in").rglob("*.png"))
+
+
+def test_it_is_shown_in_three_lines(run):
+    classifier = taxtune.load_classifier(run, vlm=ToyVLM(), policy=SelfConsistency(4, 0.5))
+    asked, model, promise = repr(classifier).splitlines()
+    assert asked.startswith(f"{classifier.name}: {classifier.prompt[:20]}")
+    assert model == "model toy, policy: self_consistency, samples 4, threshold 0.5"
+    assert promise == "no promise for new images: taxtune calibrate makes one"
+    classifier.recipe = taxtune.Recipe.model_construct(objective=ObjectiveSettings())
+    assert repr(classifier).splitlines()[2] == f"tuned for hR at hP; {promise}"
+    classifier.guarantee = RiskGuarantee(risk=0.02, confidence_level=0.9, images=80)
+    assert repr(classifier).endswith(
+        "1 - hP at most 0.02 on images like these, with 90 % confidence"
+    )
 
 
 @by_policy

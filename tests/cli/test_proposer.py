@@ -78,7 +78,7 @@ def test_a_run_that_stops_says_how_to_go_on_with_its_options(inputs):
 
     with OpenAIServer(no_key) as server:
         given = ["--objective", "hp", "--proposer", "openai/gpt-5-mini", "--seed", "5"]
-        given += [*at(server), "--out", "out"]
+        given += [*at(server), "--out", "out", "--answers", "kept.db"]
         done = run_captured("tune", inputs / "recipe.yaml", *given)
     assert done.code == 2
     again = f"taxtune tune {inputs / 'recipe.yaml'} {' '.join(given)} --resume"

@@ -35,6 +35,18 @@ def test_the_report_of_a_run_is_written_again(tmp_path):
     )
 
 
+def test_a_table_for_a_paper_is_printed_and_no_page_written(tmp_path):
+    result = tune("hp", folder=str(tmp_path / "hp"))
+    page = reported(result) / "report.html"
+    page.unlink()
+    done = run_captured("report", "hp", "--table", "latex", folder=tmp_path)
+    assert (done.code, done.out) == (0, result.to_latex())
+    assert not page.exists()
+    wrong = run_captured("report", "hp", "--table", "csv", "--out", "x.html", folder=tmp_path)
+    assert wrong.code != 0
+    assert "no page is written" in wrong.err
+
+
 @pytest.mark.heavy
 def test_a_run_that_was_moved_has_its_report(tmp_path):
     shutil.move(reported(comparison(folder=str(tmp_path / "both"))), tmp_path / "elsewhere")

@@ -78,7 +78,7 @@ def test_what_the_filters_know_of_an_image():
     for card in found["cards"]:
         (of_winner,) = json.loads(card["facts"])
         facts.append(of_winner)
-    assert list(facts[0]) == ["change", "error", "placement"]
+    assert list(facts[0]) == ["change", "error", "placement", "confused"]
     assert facts[0]["placement"] == ["sure"]
     for choice in found["filters"]:
         offered = {value for group in choice["groups"].values() for value in group}
@@ -133,15 +133,30 @@ RUN = samples.answered(TRUTHS, baseline=NAMED, winner=["life/birds/jay", *TRUTHS
 def test_the_two_directions_of_a_confusion_are_counted_apart_and_the_stronger_leads():
     found = gallery.confused_pairs(RUN)
     assert found is not None
-    owl, fish = found["pairs"]
-    assert (owl["truth"], owl["named"], owl["images"]) == ("owl", "jay", 4)
-    assert owl["counts"] == [("baseline", 3), ("winner", 1)]
-    assert owl["back"] == {"images": 2, "counts": [1, 0]}
-    assert (fish["truth"], fish["named"], fish["images"]) == ("fish", "birds", 2)
-    assert fish["counts"] == [("baseline", 1), ("winner", 0)]
-    assert fish["back"] == {"images": 6, "counts": [0, 0]}
+    (owl, jay, owls), (fish, birds, fishes) = found["pairs"]
+    assert (owl[-1], jay[-1], fish[-1], birds[-1]) == ("owl", "jay", "fish", "birds")
+    assert found["templates"] == ["baseline", "winner"]
+    assert [(way["images"], way["counts"]) for way in owls] == [(4, [3, 1]), (2, [1, 0])]
+    assert [(way["images"], way["counts"]) for way in fishes] == [(2, [1, 0]), (6, [0, 0])]
     page = text(render_report(RUN))
-    assert "owl taken for jay (in birds), of 4 images: 3 with baseline, 1 with winner." in page
-    assert "The other way round, of 2: 1, 0." in page
+    assert "owl → jay in birds 4 3 1 1, 0 of 2" in page
+    assert "fish → birds in life 2 1 0 0, 0 of 6" in page
     right = samples.answered(TRUTHS, winner=TRUTHS)
     assert gallery.confused_pairs(right) is None
+
+
+def test_each_confusion_is_a_filter_of_the_images_that_any_template_confuses_so():
+    found = shown(RUN)
+    (confused,) = (choice for choice in found["filters"] if choice["name"] == "confused")
+    names = confused["groups"][""]
+    assert list(names.values()) == ["owl → jay", "jay → owl", "fish → birds"]
+    images = {name: set() for name in names.values()}
+    for card in found["cards"]:
+        (facts,) = json.loads(card["facts"])
+        for address in facts["confused"]:
+            images[names[address]].add(card["image"])
+    assert images == {
+        "owl → jay": {"i0.png", "i1.png", "i2.png"},
+        "jay → owl": {"i4.png"},
+        "fish → birds": {"i6.png"},
+    }

@@ -105,6 +105,23 @@ def test_it_needs_nothing_from_elsewhere_and_runs_its_own_script_alone(page):
     assert f"script-src 'sha256-{digest}';" in policy
 
 
+def test_each_mark_of_the_plane_leads_to_its_prompt_in_the_page(page):
+    elements = check(page).elements
+    marks = {}
+    for tag, attributes in elements:
+        if tag == "a" and "aria-label" in attributes:
+            marks[attributes["href"]] = attributes["aria-label"]
+    ids = {f"#{attributes['id']}" for _, attributes in elements if "id" in attributes}
+    assert len(marks) == 2 * 9, "two runs of ten iterations, one of which failed"
+    assert marks.keys() <= ids
+    assert marks["#iteration-2-3"].startswith("Iteration 3: {{ question }} Try 3: say only")
+    said = text(page)
+    assert "Iteration 3, tuning for accuracy" in said
+    assert "hP 0.8" in said.partition("Iteration 3, tuning for accuracy")[2][:200]
+    assert "failed: three replies in a row were refused" in said
+    assert ".html#" not in page
+
+
 def test_what_a_model_wrote_stays_text():
     run = samples.tune(n=2)
     nasty = replace(

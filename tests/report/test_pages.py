@@ -132,3 +132,36 @@ def test_a_hostile_answer_stays_text(open_page, report):
     assert page.locator("img:not([src^='data:'])").count() == 0
     page.locator("input[name=text]").fill("</script>")
     assert cards(page) == 1
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_mark_of_the_plane_shows_its_prompt(open_page, report, scripts):
+    page = open_page(report, java_script_enabled=scripts)
+    assert page.locator(".chosen:visible").count() == 0
+    mark = page.locator(".plane svg a[href='#iteration-1-2']")
+    assert "Try 2: say only" in mark.get_attribute("aria-label")
+    mark.focus()
+    page.keyboard.press("Enter")
+    assert "Try 2: say only" in page.locator(".chosen:visible").inner_text()
+    page.get_by_role("link", name="read all").click()
+    assert page.locator(".chosen:visible").count() == 8
+
+
+@pytest.mark.heavy
+def test_a_row_of_confused_groups_leads_to_its_images(open_page, report):
+    page = open_page(report)
+    for link in page.locator("table.pairs a").all():
+        row = link.locator("xpath=ancestor::tr")
+        counts = [int(cell) for cell in row.locator("td").all_inner_texts()[1:-1]]
+        link.click()
+        assert 0 < cards(page) <= 200
+        if link.locator("xpath=ancestor::th").count():
+            assert max(counts) <= cards(page) <= sum(counts)
+        chosen = page.locator("select[name=confused] option:checked").inner_text()
+        assert chosen.endswith(f"({cards(page)})")
+
+
+def test_nothing_is_wider_than_a_phone(open_page, report):
+    page = open_page(report, viewport={"width": 390, "height": 800})
+    page.get_by_role("link", name="read all").click()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -117,10 +117,9 @@ def test_a_run_can_be_read_back(uri, tmp_path, notes):
     result = samples.tune(n=8)
     tracker = MLflowTracker("read back", tmp_path, uri)
     vlm = {"model": "builtin:fieldguide", "api_base": "http://me:secret@server/v1"}
-    parameters = {"vlm": vlm, "seed": 3, "long": "x" * 9000, "none": None}
-    compared = {"objective": "hp", "model": "gpt-4o"}
-    tags = {"taxtune.comparison": "c1"}
-    run_id = tracker.start("birds, hP", parameters, tags, compared=compared)
+    recipe = {"vlm": vlm, "seed": 3, "long": "x" * 9000, "none": None}
+    parameters = {"objective": "hp", "model": "gpt-4o", "recipe": recipe}
+    run_id = tracker.start("birds, hP", parameters, {"taxtune.comparison": "c1"})
     for record in result.iterations:
         tracker.iteration(record, result.iterations[0])
     tracker.finish(result)
@@ -139,7 +138,7 @@ def test_a_run_can_be_read_back(uri, tmp_path, notes):
     assert len(run.params["recipe.long"]) == 500
     assert run.params["recipe.vlm.api_base"] == "http://***@server/v1"
     vlm["api_base"] = "http://***@server/v1"
-    assert yaml.safe_load(run.content("recipe.yaml")) == parameters
+    assert yaml.safe_load(run.content("recipe.yaml")) == recipe
     check_metrics(run, result)
     check_description(run.tags["mlflow.note.content"], result)
     check_tables(run)
@@ -154,7 +153,8 @@ def test_a_run_can_be_read_back(uri, tmp_path, notes):
 def check_metrics(run, result):
     # A handful: all else is in tables.
     held = {f"heldout/{key}" for key in SHOWN}
-    tuning = {f"tuning/{key}" for key in SHOWN | {"objective", "best_objective"}}
+    counted = {"objective", "best_objective", "images", "missing"}
+    tuning = {f"tuning/{key}" for key in SHOWN | counted}
     assert set(run.metrics) == held | tuning | {"usage/seconds", "usage/cost_usd"}
     # The page begins with the winner's figures on the held-out images.
     leading = ["wrong", "right_but_general", "exact", "share_wrong", "hp", "hr"]
@@ -433,7 +433,8 @@ def compared(uri, folder, identity, runs):
     for each in runs:
         tracker = MLflowTracker("compare", folder, uri)
         objective = {"kind": each.objective}
-        settings = {"name": "birds", "vlm": {"model": "local"}, "objective": objective}
+        recipe = {"name": "birds", "vlm": {"model": "local"}, "objective": objective}
+        settings = {"objective": each.objective, "model": "local", "recipe": recipe}
         ids.append(tracker.start(f"birds ({each.objective})", settings, {}, group=group))
         tracker.finish(each)
         tracker.close()
@@ -455,14 +456,14 @@ def test_a_comparison_is_the_run_above_its_runs(uri, tmp_path):
     assert {Recorded(uri, each).tags["mlflow.parentRunId"] for each in ids} == {above}
     assert (run.name, run.status) == ("compare: birds", "FINISHED")
     # The recipe, without what differs below.
-    assert run.params == {"recipe.name": "birds", "recipe.vlm.model": "local"}
+    shared = {"model": "local", "recipe.name": "birds", "recipe.vlm.model": "local"}
+    assert run.params == shared
     shared = {"name": "birds", "vlm": {"model": "local"}}
     assert yaml.safe_load(run.content("recipe.yaml")) == shared
     pairs = itertools.product(SHOWN, ("baseline", "hp", "accuracy"))
     assert set(run.metrics) == {f"heldout/{key}/{name}" for key, name in pairs}
     assert run.metrics["heldout/hp/hp"] == 0.962
-    doubts = run.table("doubtful.json")
-    assert [row["template"] for row in doubts] == ["baseline", "hP-tuned", "accuracy-tuned"]
+    assert next(iter(run.metrics)) == "heldout/wrong/hp"  # the baseline is last
     assert run.content("figures/hp_hr.svg") == "<svg/>"
     changes = {(row["template"], row["score"]): row for row in run.table("heldout.json")}
     assert changes["accuracy-tuned − hP-tuned", "hP"]["95 % low"] == pytest.approx(-0.136)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sqlite3
@@ -14,7 +13,9 @@ from PIL import Image
 
 import taxtune
 from taxtune.errors import DataError
+from taxtune.tuning.build import build
 from taxtune.tuning.run_folder import answers_of, check_run_folder, note_answers
+from tests.cli.commands import run_captured
 from tests.tuning.test_crashes import CONTEXT, asked, kept, work
 from tests.tuning.toy import SHADES, Sight, compared, make_files, make_parts, toy, tuned
 
@@ -41,12 +42,6 @@ def test_a_folder_that_has_its_own_keeps_it(tmp_path):
     assert answers_of(run) == run / "answers.db"
     # Of a comparison of an earlier version it is that of its runs, too.
     assert answers_of(run / "hp") == run / "answers.db"
-
-
-def test_a_folder_beside_which_nothing_can_be_written_has_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
-    assert answers_of(tmp_path / "birds") == tmp_path / "birds" / "answers.db"
-    assert answers_of(tmp_path / "runs" / "birds") == tmp_path / "runs" / "answers.db"
 
 
 def test_a_note_leads_to_them_also_when_both_are_moved(tmp_path):
@@ -108,6 +103,31 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path, content, said):
     assert "mine.db" in str(caught.value)
     assert file.read_bytes() == before
     assert not (tmp_path / "run").exists() or not any((tmp_path / "run").iterdir())
+
+
+def test_what_is_wrong_with_the_file_is_told_before_images_are_read(tmp_path, monkeypatch):
+    parts = toy(tmp_path, answers=tmp_path / "no" / "mine.db")
+    monkeypatch.setattr("taxtune.tuning.build.load_examples", lambda *_, **__: pytest.fail("read"))
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(DataError, match=r"mine\.db: .*nothing may be written there"):
+        build(parts)
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_run_that_cannot_go_on_names_them_for_the_next(tmp_path):
+    recipe = make_files(tmp_path)
+    recipe.write_text(f"{recipe.read_text()}max_off_tree: 1.0\n")
+    command = ("tune", "recipe.yaml", "--set", "iterations=1", "--out", "out")
+    assert run_captured(*command, "--answers", "kept.db", folder=tmp_path).code == 0
+    (tmp_path / "manifest.csv").write_text(
+        (tmp_path / "manifest.csv").read_text().replace("navy2.png,navy", "navy2.png,azure")
+    )
+    changed = run_captured(*command, "--resume", "--dry-run", folder=tmp_path)
+    assert changed.code == 2
+    assert "--set iterations=1 --out out-2 --answers kept.db" in changed.out
+    (tmp_path / "text.db").write_text("text")
+    wrong = run_captured(*command, "--answers", "text.db", "--dry-run", folder=tmp_path)
+    assert "text.db: The store of answers is damaged" in wrong.out
 
 
 # -- the questions -----------------------------------------------------------------------------------------------------
