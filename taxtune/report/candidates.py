@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taxtune.errors import command
 from taxtune.metrics.names import metric_name
-from taxtune.report.formatting import number, shortened
+from taxtune.report.formatting import number, role_of, shortened
 from taxtune.report.output import Cell, Table
 from taxtune.tuning.records import Candidate, TuneResult
 from taxtune.untrusted import visible
@@ -21,9 +21,6 @@ def candidate_table(run: TuneResult) -> Table:
     records = {record.iteration: record for record in run.iterations}
     rows: list[dict[str, Cell]] = []
     for each in found:
-        roles = [*each.roles] or ["the objective's choice"]
-        if run.is_chosen and each.iteration == run.winner:
-            roles.append("chosen by a person")
         record = records[each.iteration]
         rows.append(
             {
@@ -35,7 +32,7 @@ def candidate_table(run: TuneResult) -> Table:
                 "of": each.outcomes.images,
                 f"hP ({100 * each.confidence:g} % bound)": f"{number(each.hp)} (≥ {number(each.low)})",
                 "proven": _standing(each),
-                "it is": ", ".join(roles),
+                "it is": role_of(run, each.iteration) or "the objective's choice",
                 "prompt": record.prompt or record.template or "",
             }
         )

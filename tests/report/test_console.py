@@ -67,7 +67,7 @@ def test_the_candidates_are_counted_and_one_line_away():
     for row, line in zip(candidate_table(run).rows, shown[1:7:2], strict=True):
         *cells, _, _ = row
         assert line.split() == " ".join(map(str, cells)).split()
-    assert shown[2].startswith("        most careful: {{ question }} Try 2: say only")
+    assert shown[2].startswith("        winner, most careful: {{ question }} Try 2: say only")
     assert shown[7] == "Another one: taxtune choose runs/sample 1"
 
 
