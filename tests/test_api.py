@@ -14,6 +14,7 @@ from PIL import Image
 
 import taxtune
 from taxtune.errors import DataError, ProposerError, ResumeError, TaxtuneError, TemplateError
+from taxtune.models import AnswerStore
 from taxtune.tuning.loop import Tuner
 from tests.tuning.toy import COLOURS, SHADES, Sight, make_files
 
@@ -304,6 +305,17 @@ def test_compare_and_evaluate(photos, tmp_path):
     scored = taxtune.evaluate("Be careful!", **given, out=tmp_path / "evaluate")
     assert [held.name for held in scored.heldout] == ["baseline", "template"]
     assert scored.against("template", "baseline").metrics["hp"].difference > 0
+
+
+def test_a_new_run_says_how_many_answers_of_its_function_are_kept(photos, plain, caplog):
+    folder = Path(plain.folder)
+    with AnswerStore(folder.parent / "answers.db") as store:
+        count = len(store)
+    tuned(photos, folder.with_name("again"))
+    (text,) = [text for text in caplog.messages if "are not asked for again" in text]
+    assert text.startswith(
+        f"{count} answers of the function tests.test_api.answer are kept in {store.path}, "
+    )
 
 
 def test_a_closed_list_of_labels_is_a_warning_but_for_proposals(tune, photos, tmp_path, caplog):

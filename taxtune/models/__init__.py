@@ -6,7 +6,7 @@ torch, transformers nor litellm.
 
 from __future__ import annotations
 
-from taxtune.models.ask import AnswerStore, ask, check_model, open_replies
+from taxtune.models.ask import AnswerStore, ask, check_model, note_kept, open_replies
 from taxtune.models.base import (
     Answer,
     Failure,
@@ -41,5 +41,6 @@ __all__ = [
     "count_faults",
     "function_identity",
     "make_model",
+    "note_kept",
     "open_replies",
 ]

@@ -28,12 +28,12 @@ from taxtune.models.base import (
     Request,
 )
 from taxtune.models.refusals import PARAMETERS, Refusals
-from taxtune.progress import track
+from taxtune.progress import note, track
 from taxtune.store import Store, cache_folder
 from taxtune.thoughts import CUT_THOUGHT, without_thoughts
 from taxtune.untrusted import well_formed
 
-__all__ = ["AnswerStore", "answer_key", "ask", "check_model", "open_replies"]
+__all__ = ["AnswerStore", "answer_key", "ask", "check_model", "note_kept", "open_replies"]
 
 _DEFAULT_BATCH = 8
 _Key = tuple[str, str | None, int, str]
@@ -50,6 +50,24 @@ def check_model(model: Model) -> list[str]:
     """
     check: Callable[[], list[str] | None] = getattr(model, "check", lambda: None)
     return list(check() or ())
+
+
+def note_kept(model: Model, store: AnswerStore) -> None:
+    """Notes how many answers of a function are kept, which it is not asked for again.
+
+    Its identity is a hash of its own code: what it calls may have changed since. A function that
+    states its identity says itself what has changed.
+    """
+    identity = dict(model.identity)
+    if identity.get("kind") != "function" or "source" not in identity:
+        return
+    count, last = store.given_by(identity)
+    if count:
+        note(
+            f"{count:,} answers of the function {identity['model']} are kept in {store.path}, the "
+            f"last of {last}, and are not asked for again. If what it calls has changed since, "
+            'ask anew: answers="new.db", or give the function another `identity`'
+        )
 
 
 def ask(
@@ -332,6 +350,16 @@ class AnswerStore(Store[Request, Answer]):
             None if value.outcomes is None else _canonical(dict(value.outcomes)),
             None if value.cut is None else int(value.cut),
         )
+
+    def given_by(self, identity: Identity) -> tuple[int, str]:
+        """Returns the number of a model's answers about images, and when it gave the last."""
+        query = "SELECT COUNT(*), MAX(created) FROM answers WHERE model = ? AND identity = ?"
+        rows = self._read(query, [str(identity.get("model", "")), _canonical(identity)])
+        for count, last in rows:
+            if count:
+                time = datetime.fromisoformat(last).astimezone()
+                return count, time.strftime("%Y-%m-%d %H:%M")
+        return 0, ""
 
     def value(self, row: Sequence[Any]) -> Answer:
         """Returns the answer of a row."""

@@ -17,7 +17,7 @@ from taxtune.data.splits import Splits, split, split_sizes
 from taxtune.errors import RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
-from taxtune.models import AnswerStore
+from taxtune.models import AnswerStore, note_kept
 from taxtune.models.names import PLUGINS, ModelName, parse_model
 from taxtune.objective import Aims, Objective, asks_a_model, read_floor
 from taxtune.plugins import plugin_names
@@ -133,10 +133,12 @@ def build(setup: Setup, objective: AnyObjective | None = None) -> Experiment:
     recipe = setup.recipe
     folder = setup.folder
     # What is wrong with the file is told before images are read.
-    AnswerStore(answers_of(folder, setup.answers)).close()
-    taxonomy, part = make_taxonomy(recipe, setup.taxonomy)
-    data = make_data(recipe, taxonomy, part, setup.examples, folder)
-    return build_with(setup, taxonomy, part, data, objective)
+    with AnswerStore(answers_of(folder, setup.answers)) as store:
+        taxonomy, part = make_taxonomy(recipe, setup.taxonomy)
+        data = make_data(recipe, taxonomy, part, setup.examples, folder)
+        experiment = build_with(setup, taxonomy, part, data, objective)
+        note_kept(experiment.vlm, store)
+    return experiment
 
 
 def build_with(

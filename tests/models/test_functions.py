@@ -20,6 +20,7 @@ from taxtune.models import (
     Request,
     ask,
     make_model,
+    note_kept,
 )
 
 PROMPTS = ["one", "two", "three"]
@@ -268,3 +269,19 @@ def test_the_identity_can_be_given(tmp_path):
     assert identity["kind"] == "function"
     assert (identity["checkpoint"], identity["temperature"]) == ("abc", 0.5)
     assert "source" not in identity
+
+
+def test_answers_that_are_kept_under_a_hash_of_the_code_are_told(asked, tmp_path, caplog):
+    def stated(image, prompt):
+        return "a bird"
+
+    stated.identity = "v1"
+    with AnswerStore(tmp_path / "answers.db") as store:
+        for function in (looked, stated):
+            model = make_model(function)
+            note_kept(model, store)
+            ask(model, asked, store)
+            assert not caplog.messages
+            note_kept(model, store)
+            assert len(caplog.messages) == (function is looked)
+            caplog.clear()
