@@ -172,7 +172,7 @@ def next_folder(folder: Path) -> Path:
 
 
 def identity_of(experiment: Experiment) -> dict[str, Any]:
-    """Returns what must stay the same for a run to be resumed, by dotted key.
+    """Returns the settings that must stay the same for a run to be resumed, by dotted key.
 
     Contents are hashes; lists of images and nodes beside them tell how they changed.
     """
