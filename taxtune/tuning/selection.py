@@ -29,7 +29,7 @@ from taxtune.metrics.bounds import ASSUMED_LOSS, images_to_certify, poisson_boun
 from taxtune.metrics.table import TemplateScores, is_mean
 from taxtune.objective import Constraint, Objective
 from taxtune.policies.paths import BoolArray, FloatArray
-from taxtune.tuning.records import Finalist, Held, IterationRecord, Selection, Status
+from taxtune.tuning.records import Held, IterationRecord, Selection, Status
 
 __all__ = [
     "BELIEVED",
@@ -423,23 +423,11 @@ class Standings:
     def selection(self) -> Selection:
         """Returns the choice as records have it."""
         winner = self.winner
-        reached = self.reached
-        finalists = []
-        for i, record in enumerate(self.finalists):
-            finalist = Finalist(
-                iteration=record.iteration,
-                estimate=float(self.estimates[i]),
-                low=float(self.lows[i]),
-                bounds={test.constraint.measure: float(test.lows[i]) for test in self.constraints},
-                reached=bool(reached[i]),
-            )
-            finalists.append(finalist)
         record = self.finalists[winner]
         return Selection(
             winner=record.iteration,
-            reached=bool(reached[winner]),
+            reached=bool(self.reached[winner]),
             images=len(record.rows),
-            finalists=tuple(finalists),
             policy=record.policy,
             status=self._status(),
             held=self.held(winner),
