@@ -201,7 +201,7 @@ class _Run:
     def start(self, *, dry_run: bool) -> None:
         """Runs the command, or prints its plan."""
         from taxtune.cli import running
-        from taxtune.tuning.run_folder import answers_of, mark_complete, next_folder
+        from taxtune.tuning.run_folder import answers_of, next_folder
 
         given = {name: value for name, value in self.options.items() if value is not None}
         setup = running.open_recipe(self.recipe, self.settings, self.out, self.command, given)
@@ -219,21 +219,16 @@ class _Run:
             result, callbacks = self._result(setup, anew)
         running.show_result(result, as_json=self.as_json, details=self.details)
         running.check_recorded(callbacks, setup.folder, go_on)
-        mark_complete(setup.recipe, result)
 
     def _result(self, setup: Setup, anew: str) -> tuple[TuneResult | ComparisonResult, list[Any]]:
-        """Returns the result, and the callbacks that recorded it; none if it was complete already."""
+        """Returns the result, and the callbacks that recorded it."""
         from taxtune import runs
         from taxtune.cli.running import announce
         from taxtune.tuning.build import check_reachable
-        from taxtune.tuning.run_folder import check_run_folder, complete_result
+        from taxtune.tuning.run_folder import check_run_folder
 
         # Before images are read, which may take minutes.
         check_run_folder(setup.folder, self.objectives, resume=self.resume)
-        if self.resume:
-            complete = complete_result(setup.recipe, setup.folder, self.objectives)
-            if complete is not None:
-                return complete, []
         check_reachable(setup)
         with announce(setup, quiet=self.as_json) as progress:
             callbacks = [progress, *runs.recording_callbacks(setup)]

@@ -2,145 +2,81 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from taxtune.errors import command
 from taxtune.metrics.names import metric_name
-from taxtune.report.formatting import number, shortened
-from taxtune.report.output import Table
-from taxtune.tuning.records import Candidate, Held, TuneResult
+from taxtune.report.formatting import number, role_of, shortened
+from taxtune.report.output import Cell, Table
+from taxtune.tuning.records import Candidate, TuneResult
 from taxtune.untrusted import visible
 
-__all__ = ["Choice", "candidate_lines", "candidate_table", "choices", "choose_command"]
+__all__ = ["candidate_lines", "candidate_table", "choose_command"]
 
-_TITLE = "Candidates, by their tuning images (* what the objective takes):"
-_PROMPT_INDENT = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A candidate in words.
-
-    Attributes:
-        candidate: The candidate.
-        prompt: Its prompt; the template where its variables are not known.
-        is_chosen: Whether a person has chosen it.
-    """
-
-    candidate: Candidate
-    prompt: str
-    is_chosen: bool
-
-    @property
-    def mark(self) -> str:
-        """A star for the one that the objective takes."""
-        return "*" if self.candidate.taken else ""
-
-    @property
-    def counts(self) -> tuple[int, int, int, int]:
-        """How many labels are wrong, right but general, and exact, and of how many images."""
-        outcomes = self.candidate.outcomes
-        return outcomes.wrong, outcomes.general, outcomes.exact, outcomes.images
-
-    @property
-    def hp(self) -> str:
-        """Its hP with the bound, as "0.986 (≥ 0.962)"."""
-        return f"{number(self.candidate.hp)} (≥ {number(self.candidate.low)})"
-
-    @property
-    def standing(self) -> str:
-        """What is proven: "certified", or what is missing, as "proves 0.962 of 0.980"."""
-        if self.candidate.certified:
-            return "certified"
-        missing = [_missing(held) for held in self.candidate.held if held.missed]
-        if missing:
-            return ", ".join(missing)
-        return "" if self.candidate.certified is None else "not certified"
-
-    @property
-    def role(self) -> str:
-        """What it is among the candidates: "most careful", "boldest, baseline"."""
-        roles: list[str] = [*self.candidate.roles]
-        if self.candidate.taken and not roles:
-            roles.append("the objective's choice")
-        if self.is_chosen:
-            roles.append("chosen by a person")
-        return ", ".join(roles)
+_TITLE = "Candidates, by their tuning images (* what the objective takes)"
+_INDENT = 8
 
 
-def _missing(held: Held) -> str:
-    goal = number(held.goal, held.measure)
-    if held.confidence > 0.5:
-        name = "" if held.measure == "hp" else f"{metric_name(held.measure)} "
-        return f"proves {name}{number(held.low, held.measure)} of {goal}"
-    return f"{metric_name(held.measure)} {number(held.mean, held.measure)} of {goal}"
-
-
-def choices(run: TuneResult) -> list[Choice]:
-    """Returns the candidates of a run, the most careful first; empty where none are known."""
-    if run.selection is None:
-        return []
+def candidate_table(run: TuneResult) -> Table:
+    """Returns the candidates, the most careful first, with role and prompt in the last two columns."""
+    found = () if run.selection is None else run.selection.candidates
     records = {record.iteration: record for record in run.iterations}
-    found = []
-    for candidate in run.selection.candidates:
-        record = records[candidate.iteration]
-        choice = Choice(
-            candidate=candidate,
-            prompt=record.prompt or record.template or "",
-            is_chosen=run.is_chosen and record.iteration == run.winner,
+    rows: list[dict[str, Cell]] = []
+    for each in found:
+        record = records[each.iteration]
+        rows.append(
+            {
+                "": "*" if each.taken else "",
+                "no.": each.iteration,
+                "wrong": each.outcomes.wrong,
+                "general": each.outcomes.general,
+                "exact": each.outcomes.exact,
+                "of": each.outcomes.images,
+                f"hP ({100 * each.confidence:g} % bound)": f"{number(each.hp)} (≥ {number(each.low)})",
+                "proven": _standing(each),
+                "it is": role_of(run, each.iteration) or "the objective's choice",
+                "prompt": record.prompt or record.template or "",
+            }
         )
-        found.append(choice)
-    return found
+    return Table.from_records("candidates", _TITLE, rows)
+
+
+def _standing(candidate: Candidate) -> str:
+    """Returns "certified", or the parts that are missing, as "proves 0.962 of 0.980"."""
+    if candidate.certified:
+        return "certified"
+    missing = []
+    for held in candidate.held:
+        is_proven = held.confidence > 0.5
+        name = "" if held.measure == "hp" and is_proven else f"{metric_name(held.measure)} "
+        text = f"{name}{number(held.low, held.measure)} of {number(held.goal, held.measure)}"
+        if held.missed:
+            missing.append(f"proves {text}" if is_proven else text)
+    if candidate.certified is False and not missing:
+        missing.append("not certified")
+    return ", ".join(missing)
 
 
 def choose_command(run: TuneResult) -> str:
     """Returns the command that takes another candidate; empty where there is no other."""
-    numbers = [each.candidate.iteration for each in choices(run)]
+    numbers = [int(row["no."] or 0) for row in candidate_table(run).records()]
     others = [number for number in numbers if number != run.winner]
     # The boldest of them is at the end, but for the baseline, which the run was to improve on.
     others.sort(key=bool)
     return command("choose", run.folder, str(others[-1])) if others else ""
 
 
-def candidate_table(run: TuneResult) -> Table:
-    """Returns the candidates as a table, with their whole prompts."""
-    counts = ("wrong", "right, but general", "exact", "of")
-    columns = ("", "iteration", *counts, "hP", "proven", "it is", "prompt")
-    rows = []
-    for each in choices(run):
-        numbers = (each.candidate.iteration, *each.counts)
-        rows.append((each.mark, *numbers, each.hp, each.standing, each.role, each.prompt))
-    return Table(name="candidates", title=_TITLE, columns=columns, rows=tuple(rows))
-
-
 def candidate_lines(run: TuneResult, width: int) -> list[str]:
-    """Returns the candidates as lines of text, two for each; empty where none are known.
-
-    Args:
-        run: The run.
-        width: The most characters of a line.
-    """
-    found = choices(run)
-    if not found:
+    """Returns the candidates as lines of at most `width` characters, two for each; empty for none."""
+    table = candidate_table(run)
+    if not table.rows:
         return []
-    confidence = 100 * found[0].candidate.confidence
-    heads = ["", "no.", "wrong", "general", "exact", "of", f"hP ({confidence:g} % bound)"]
-    cells = []
-    for each in found:
-        counts = [f"{count:,}" for count in each.counts]
-        cells.append([each.mark, str(each.candidate.iteration), *counts, each.hp])
-    columns = zip(heads, *cells, strict=True)
-    widths = [max(map(len, column)) for column in columns]
-    lines = [_TITLE, _row(heads, widths)]
-    for each, row in zip(found, cells, strict=True):
-        lines.append(shortened(f"{_row(row, widths)}  {each.standing}".rstrip(), width))
-        role = f"{each.role}: " if each.role else ""
-        prompt = shortened(f"{role}{visible(each.prompt)}", width - _PROMPT_INDENT)
-        lines.append(" " * _PROMPT_INDENT + prompt)
+    numbers = Table(
+        name="", title="", columns=table.columns[:-2], rows=tuple(row[:-2] for row in table.rows)
+    )
+    head, *lines = numbers.lines(width, right=True)
+    shown = [f"{_TITLE}:", head]
+    for line, row in zip(lines, table.rows, strict=True):
+        role, prompt = row[-2:]
+        text = shortened(visible(f"{role}: {prompt}"), width - _INDENT)
+        shown += [line, " " * _INDENT + text]
     other = choose_command(run)
-    return [*lines, f"Another one: {other}"] if other else lines
-
-
-def _row(cells: list[str], widths: list[int]) -> str:
-    aligned = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
-    return "  ".join(aligned)
+    return [*shown, f"Another one: {other}"] if other else shown

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.outcomes import LABELS_WRONG
-from taxtune.report.candidates import candidate_lines, choices
+from taxtune.report.candidates import candidate_lines, candidate_table
 from taxtune.report.formatting import (
     Result,
     difference,
@@ -17,12 +17,11 @@ from taxtune.report.formatting import (
 )
 from taxtune.report.summary import (
     Summary,
-    detail_lines,
     remarks,
     summarise,
     summary_table,
 )
-from taxtune.report.tables import score_table
+from taxtune.report.tables import doubt_table, score_table, selective_table
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -42,15 +41,13 @@ def print_result(console: Console, result: Result, *, details: bool = False) -> 
     Args:
         console: Where to print.
         result: A tuning run, a comparison or an evaluation.
-        details: Whether every score follows, with what hangs on doubtful placements.
+        details: Whether tables of every score, doubtful placements and the confidence follow.
     """
     width = min(_WIDTH, console.width)
     lines = _summary_lines(result, width)
     if details:
-        lines.append("")
-        for text in detail_lines(summarise(result)):
-            lines += _wrapped(text, width, hanging="  ")
-        lines += score_table(result).lines(console.width)
+        for table in (score_table(result), doubt_table(result), selective_table(result)):
+            lines += ["", *table.lines()] if table.rows else []  # numbers are not folded
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -92,13 +89,11 @@ def _winner_lines(summary: Summary, width: int, most: int) -> list[str]:
 
 def _candidates(summary: Summary, width: int) -> list[str]:
     """Returns the candidates of a run; of several runs, where they are."""
-    runs = [winner.run for winner in summary.winners if choices(winner.run)]
+    runs = [winner.run for winner in summary.winners]
     if len(runs) == 1:
         return candidate_lines(runs[0], width)
-    if not runs or summary.report is None:
-        return []
-    counts = [f"{metric_name(run.objective)} {len(choices(run))}" for run in runs]
-    return _wrapped(f"Candidates: {', '.join(counts)}; the report shows them.", width)
+    has_some = any(candidate_table(run).rows for run in runs)
+    return ["The candidates of each run are in the report."] if has_some else []
 
 
 def _pointers(summary: Summary, width: int) -> list[str]:

@@ -97,7 +97,8 @@ def draw_plane(result: Result) -> Figure:
     # Lays the axes out, once: names need to know where marks are, in files of any resolution.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    named = [mark for mark in marks if mark.name]
+    # The runs of a comparison share their baseline.
+    named = list(dict.fromkeys(mark for mark in marks if mark.name))
     named.sort(key=lambda mark: not mark.is_bold)  # the winner first
     name_points(axes, named, covered)
     return figure

@@ -96,7 +96,7 @@ def score_of(scores: TemplateScores | None, key: str) -> float | None:
 
 def shortened(text: str, width: int) -> str:
     """Returns a text in one line of at most so many characters; where it is cut stands "…"."""
-    line = text.rstrip() if "\n" not in text else " ".join(text.split())
+    line = " ".join(text.splitlines())
     return line if len(line) <= width else f"{line[: max(width - 1, 0)].rstrip()}…"
 
 

@@ -18,7 +18,7 @@ from taxtune.metrics.names import metric_name
 from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, OFF_TREE, UNTRUE, WRONG
 from taxtune.progress import track
 from taxtune.report import gallery
-from taxtune.report.candidates import choices, choose_command
+from taxtune.report.candidates import candidate_table, choose_command
 from taxtune.report.drawing import inline_svg, save_figure
 from taxtune.report.figures import draw_curves, draw_plane, selective_figure
 from taxtune.report.formatting import (
@@ -149,7 +149,7 @@ def _first_screen(result: Result) -> dict[str, Any] | None:
         "labels_wrong": LABELS_WRONG,
         "share_wrong": share_wrong,
         "spread_wrong": spread_wrong,
-        "choices": choices,
+        "candidate_table": candidate_table,
         "choose_command": choose_command,
     }
 

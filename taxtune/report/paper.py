@@ -13,7 +13,6 @@ from typing import Any, Literal
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Interval
 from taxtune.metrics.table import ScoreTable
-from taxtune.report.candidates import choices
 from taxtune.report.formatting import Result, number, role_of, template_name
 from taxtune.report.output import Table
 from taxtune.untrusted import visible
@@ -33,8 +32,10 @@ def score_rows(result: Result) -> list[dict[str, Any]]:
         facts = (held.split, template_name(held.name), held.name in winners, held.scores.n)
         rows.append(_row(*facts, held.intervals))
     for _, run in result.named_runs:
-        candidates = [each.candidate.iteration for each in choices(run)]
-        asked = {0, run.winner, run.selection.winner} if run.selection else set()
+        if run.selection is None:
+            continue
+        candidates = [each.iteration for each in run.selection.candidates]
+        asked = {0, run.winner, run.selection.winner}
         if result.heldout and asked.issuperset(candidates):
             continue
         goal = "" if run is result else f"{metric_name(run.objective)}, "

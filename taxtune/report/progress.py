@@ -149,12 +149,7 @@ class TuningProgress:
         )
 
     def _add(self, record: IterationRecord, *, again: bool = False) -> None:
-        """Counts an iteration and prints its line.
-
-        Args:
-            record: The iteration.
-            again: Whether it was asked about more images.
-        """
+        """Counts an iteration and prints its line; `again` where it was asked about more images."""
         if self._experiment is None:
             return
         if len(record.rows) > self._images:
@@ -168,7 +163,12 @@ class TuningProgress:
         if self._by_rung:
             return
         is_best = self._best == record.iteration
-        line = self._named(record, again=again)
+        last = str(self._last)
+        line = str(record.iteration).rjust(len(last))
+        if again:
+            line = f"asked about more images: {line}"
+        else:
+            line = f"{line} of {last}".rjust(8) if record.iteration else "baseline"
         if record.scores is None:
             line += f"   {_FAILED[record.state]}: {record.reason or 'no reason given'}"
         else:
@@ -178,35 +178,18 @@ class TuningProgress:
                 line += f"; best so far: {self._best}"
             line += f"  {' '.join((record.prompt or record.template or '').split())}"
         self._terminal.line(shortened(line, self._terminal.width), "bold" if is_best else "")
-        cut = cut_in_words(record.rows, self._longest_answer())
+        settings = getattr(getattr(self._experiment, "vlm", None), "settings", None)
+        cut = cut_in_words(record.rows, getattr(settings, "max_tokens", None))
         if cut:
             self._once(cut)
 
-    def _named(self, record: IterationRecord, *, again: bool) -> str:
-        """Returns the iteration as "baseline", "12 of 20" or "asked about more images: 12"."""
-        last = str(self._last)
-        number = str(record.iteration).rjust(len(last))
-        if again:
-            return f"asked about more images: {number}"
-        named = f"{number} of {last}" if record.iteration else "baseline"
-        return named.rjust(max(len(f"{last} of {last}"), len("baseline")))
-
-    def _longest_answer(self) -> int | None:
-        settings = getattr(getattr(self._experiment, "vlm", None), "settings", None)
-        return getattr(settings, "max_tokens", None)
-
     def _counts(self, record: IterationRecord, width: int = 0) -> str:
         """Returns the counts of a template's answers, as "2 wrong, 30 general, 17 exact of 49"."""
-        outcomes = outcomes_of(record.rows)
-        counts = {
-            "wrong": outcomes.wrong,
-            "general": outcomes.general,
-            "exact": outcomes.exact,
-        }
-        text = ", ".join(f"{count:>{width}} {name}" for name, count in counts.items())
-        text += f" of {outcomes.images}"
+        found = outcomes_of(record.rows)
+        text = f"{found.wrong:>{width}} wrong, {found.general:>{width}} general, "
+        text += f"{found.exact:>{width}} exact of {found.images}"
         rare = {
-            "off the tree": outcomes.counts.get(OFF_TREE, 0),
+            "off the tree": found.counts.get(OFF_TREE, 0),
             "missing": record.missing,
             "cut off": count_cut(record.rows)[0],
         }

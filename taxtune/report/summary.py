@@ -49,8 +49,6 @@ __all__ = [
     "Summary",
     "Winner",
     "account_lines",
-    "detail_lines",
-    "doubt_in_words",
     "goal_in_words",
     "power_in_words",
     "remarks",
@@ -271,19 +269,6 @@ def summary_table(summary: Summary) -> Table:
     )
 
 
-def doubt_in_words(doubt: Doubt) -> str:
-    """Returns the influence of doubtful placements.
-
-    It reads "hP 0.950, hR 0.720 without them; 0.890, 0.690 if wrong".
-    """
-    without = "hP, hR "
-    if doubt.without:
-        hp = number(doubt.without["hp"])
-        hr = number(doubt.without["hr"])
-        without = f"hP {hp}, hR {hr} without them; "
-    return f"{without}{number(doubt.wrong['hp'])}, {number(doubt.wrong['hr'])} if wrong"
-
-
 def remarks(summary: Summary) -> list[str]:
     """Returns the remarks that call for an action, on each template of `summary_table`.
 
@@ -296,22 +281,6 @@ def remarks(summary: Summary) -> list[str]:
         if column.masked:
             moved = f"{column.masked:,} of {summary.images:,}"
             lines.append(f"{column.title}: {moved} placed elsewhere by the checklist")
-    return lines
-
-
-def detail_lines(summary: Summary) -> list[str]:
-    """Returns the influence of doubtful placements, and the worth of the confidence, by template."""
-    lines = []
-    for column in summary.columns:
-        title = column.title
-        doubt = column.doubt
-        if doubt is not None and doubt.n:
-            lines.append(f"{title}, {doubt.n:,} doubtful: {doubt_in_words(doubt)}")
-        selective = column.selective
-        if selective is not None and selective.calibration_error is not None:
-            error = number(selective.calibration_error)
-            worth = f"AURC {number(selective.aurc)}, calibration error {error}"
-            lines.append(f"{title}, confidence: {worth}")
     return lines
 
 
@@ -406,7 +375,7 @@ def _remedies(held: Held, selection: Selection) -> list[str]:
     unasked = max(selection.there - selection.images, 0)
     if unasked and held.more is not None:
         others = _counted(unasked, "other tuning image")
-        remedies.append(f"ask about the {others} (--resume, a larger --effort)")
+        remedies.append(f"ask about the {others} (--resume with a larger --effort or budget)")
     provable = _rounded_down(held.low)
     if provable > 0:
         name = metric_name(held.measure)

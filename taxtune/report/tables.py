@@ -82,8 +82,8 @@ def doubt_table(result: Result) -> Table:
         for key in ("hp", "hr"):
             name = metric_name(key)
             row[name] = score_of(held.scores, key)
-            row[f"{name} without them"] = (doubt.without or {}).get(key)
-            row[f"{name} if all are wrong"] = doubt.wrong.get(key)
+            row[f"{name} without"] = (doubt.without or {}).get(key)
+            row[f"{name} if wrong"] = doubt.wrong.get(key)
         rows.append(row)
     note = (
         "Doubtful: the mapper's confidence, the probability that a placement is acceptable, is "

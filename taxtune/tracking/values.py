@@ -24,7 +24,7 @@ from taxtune.errors import command
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.table import SCORES, TemplateScores
 from taxtune.recipe import flatten
-from taxtune.report.candidates import candidate_table, choices
+from taxtune.report.candidates import candidate_table
 from taxtune.report.formatting import Result, rows_by_image
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
@@ -381,7 +381,8 @@ def about_result(result: Result, links: Mapping[str, str]) -> str:
         parts.append(f"**{winner.verdict}**" if winner.verdict else "")
     if summary.columns:
         parts.append(summary_table(summary).markdown())
-    parts += [candidate_table(run).markdown() for _, run in result.named_runs if choices(run)]
+    tables = [candidate_table(run) for _, run in result.named_runs]
+    parts += [table.markdown() for table in tables if table.rows]
     parts.append("\n".join(f"- {text}" for text in remarks(summary)))
     parts.append("### Cost")
     parts.append("\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage)))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from html import escape
-from importlib import import_module
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
@@ -704,17 +703,18 @@ class _Result:
 
     def plot(self) -> Figure:
         """Draws hP against hR of all templates, with the candidates named and the goal as a line."""
-        # The room that shows results imports this one, and so is found by its name.
-        figure: Figure = import_module("taxtune.report.figures").plot(self)
-        return figure
+        from taxtune.report.figures import plot
+
+        return plot(cast("TuneResult | ComparisonResult", self))
 
     def to_latex(self) -> str:
         """Returns n, hP, hR and accuracy with 95 % intervals as a table for a paper (booktabs).
 
         Candidates that were asked about tuning images alone are a block of their own.
         """
-        table: str = import_module("taxtune.report.paper").write(self, "latex")
-        return table
+        from taxtune.report.paper import write
+
+        return write(cast("TuneResult | ComparisonResult", self), "latex")
 
     def _repr_html_(self) -> str:
         """Shows the held-out counts and scores, and the candidates, in a notebook."""
@@ -771,6 +771,12 @@ class TuneResult(_Result):
     def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
         """The run, with its winner's name among the held-out results."""
         return (("winner", self),)
+
+    def choose(self, iteration: int, **options: Any) -> TuneResult:
+        """Returns the run with another winner; see `taxtune.choose`, which has the options."""
+        from taxtune.api import choose
+
+        return choose(self, iteration, **options)
 
     @property
     def best(self) -> IterationRecord:

@@ -37,13 +37,11 @@ __all__ = [
     "as_texts",
     "check_resumable",
     "check_run_folder",
-    "complete_result",
     "default_folder",
     "describe",
     "files_shown",
     "finished_run",
     "identity_of",
-    "mark_complete",
     "next_folder",
     "note_answers",
     "open_history",
@@ -55,21 +53,8 @@ __all__ = [
 #: The folder in a run's in which its winner is saved as a classifier.
 CLASSIFIER = "classifier"
 _RUN_FILES = ("history.jsonl", "result.json")  # a run has one of them after its first iteration
-_COMPLETE = "complete.json"
 _ANSWERS = "answers.db"
 _ANSWERS_NOTE = "answers.txt"  # where a run's answers are, if not beside its folder
-# Files that do not count for a complete run; the first two come and go with an open database.
-_PASSING = ("-wal", "-shm", ".lock", _COMPLETE)
-# Settings that name a file or a folder.
-_FILE_KEYS = (
-    "taxonomy.path",
-    "taxonomy.frequencies",
-    "taxonomy.allowed",
-    "data.path",
-    "data.context.candidates",
-    "vlm.model",
-    "proposer.fragments",
-)
 _PACKAGES = ("taxtune", "torch", "transformers", "litellm", "optuna", "mlflow", "numpy", "pillow")
 
 # Settings that a resumed run may change: they alter how the work is done, or how much of it, but not
@@ -392,70 +377,6 @@ def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
         if value not in (None, ""):
             texts[key.replace("_", " ")] = redact(str(value))
     return texts
-
-
-def mark_complete(recipe: Recipe, result: TuneResult | ComparisonResult) -> None:
-    """Notes that a run is reported and recorded, and has an answer to every held-out image."""
-    missing = any(row.missing for held in result.heldout for row in held.rows)
-    is_elsewhere = os.environ.get("MLFLOW_TRACKING_URI")  # a store that may lose its record
-    if not missing and not is_elsewhere:
-        objectives = [run.objective for run in getattr(result, "runs", ())]
-        write_json(Path(result.folder) / _COMPLETE, _state(recipe, result, objectives))
-
-
-def complete_result(
-    recipe: Recipe, folder: Path, objectives: Sequence[str] = ()
-) -> TuneResult | ComparisonResult | None:
-    """Returns the result of a folder that was marked as complete, None if anything has changed.
-
-    Nothing has if the version of taxtune, the recipe and the folder's place are the same, its files
-    have their sizes, and the files that the recipe names and the images are those that they were,
-    by size and time.
-    """
-    if os.environ.get("MLFLOW_TRACKING_URI"):
-        return None
-    try:
-        mark = _json(folder / _COMPLETE)
-        result = read_result(folder)
-        now = _state(recipe, result, objectives)
-        is_whole = mark["files"].items() <= now["files"].items()
-        for _, run in result.named_runs:
-            is_whole &= (Path(run.folder) / CLASSIFIER).is_dir()  # earlier versions wrote none
-        return result if is_whole and mark["made"] == now["made"] else None
-    except (OSError, KeyError, DataError):
-        return None
-
-
-def _state(
-    recipe: Recipe, result: TuneResult | ComparisonResult, objectives: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    """Returns the facts that a complete run depends on, and the sizes of its files."""
-    folder = Path(result.folder)
-    read = {Path(image) for image in result.provenance.images.values()}
-    settings = recipe.flat()
-    for key in _FILE_KEYS:
-        if settings.get(key) is not None:
-            path = recipe.path(settings[key])
-            read |= {path, *path.rglob("*")}
-    times = []
-    for file in sorted(read):
-        if file.exists():
-            facts = file.stat()
-            times.append((str(file), facts.st_size, facts.st_mtime_ns))
-    made = {
-        "taxtune": version("taxtune"),
-        "source": str(recipe.source),
-        "objectives": list(objectives),
-        # The result names files in it, as the folder was given.
-        "folder": [str(folder), str(folder.absolute())],
-        "inputs": _digest(times),
-        "recipe": redact(json.dumps(recipe.settings())),
-    }
-    sizes = {}
-    for file in folder.rglob("*"):
-        if file.is_file() and not file.name.endswith(_PASSING):
-            sizes[str(file.relative_to(folder))] = file.stat().st_size
-    return {"made": made, "files": sizes}
 
 
 def read_result(folder: str | Path) -> TuneResult | ComparisonResult:

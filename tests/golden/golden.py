@@ -21,8 +21,8 @@ __all__ = ["Golden"]
 
 #: The files of a run that are compared. Not pictures, databases and HTML pages; nor Markdown, which repeats the CSV.
 HELD = (".csv", ".j2", ".json", ".jsonl", ".ttl")
-#: What MLflow keeps under ids that it draws at random, and the sizes of all files of a run, which these are part of.
-NOT_HELD = frozenset({"mlartifacts", "complete.json"})
+#: What MLflow keeps under ids that it draws at random.
+NOT_HELD = frozenset({"mlartifacts"})
 #: How long something took, and the versions of what is installed.
 OF_THE_MACHINE = ("seconds", "time", "Software", "transformers")
 PACKAGE = Path(taxtune.__file__).parent

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from taxtune.report.candidates import choices
+from taxtune.report.candidates import candidate_table
 from taxtune.report.console import print_result
 from tests.report import samples
 from tests.report.test_summary import certified
@@ -63,25 +63,11 @@ def test_the_candidates_are_counted_and_one_line_away():
     lines = printed(run).splitlines()
     at = lines.index("Candidates, by their tuning images (* what the objective takes):")
     shown = lines[at + 1 : at + 9]
-    assert shown[0].split() == [
-        "no.",
-        "wrong",
-        "general",
-        "exact",
-        "of",
-        "hP",
-        "(90",
-        "%",
-        "bound)",
-    ]
-    for each, line in zip(choices(run), shown[1:7:2], strict=True):
-        numbers = [str(number) for number in (each.candidate.iteration, *each.counts)]
-        assert line.split()[: len(numbers) + bool(each.mark)] == [
-            *filter(None, [each.mark]),
-            *numbers,
-        ]
-        assert line.endswith(f"{each.hp}  {each.standing}")
-    assert shown[2].startswith("        most careful: {{ question }} Try 2: say only")
+    assert " ".join(shown[0].split()) == "no. wrong general exact of hP (90 % bound) proven"
+    for row, line in zip(candidate_table(run).rows, shown[1:7:2], strict=True):
+        *cells, _, _ = row
+        assert line.split() == " ".join(map(str, cells)).split()
+    assert shown[2].startswith("        winner, most careful: {{ question }} Try 2: say only")
     assert shown[7] == "Another one: taxtune choose runs/sample 1"
 
 
@@ -90,7 +76,7 @@ def test_a_comparison_says_where_the_candidates_of_its_runs_are():
     runs = tuple(map(samples.with_candidates_of, found.runs))
     where = {"report": "runs/sample/report.html"}
     lines = printed(replace(found, runs=runs, where=where)).splitlines()
-    assert "Candidates: hP 3, accuracy 3; the report shows them." in lines
+    assert "The candidates of each run are in the report." in lines
     assert len(lines) <= 35
     assert lines[-2] == "Report runs/sample/report.html"
 
@@ -98,8 +84,8 @@ def test_a_comparison_says_where_the_candidates_of_its_runs_are():
 def test_details_have_every_score_and_what_doubtful_placements_would_change():
     run = certified(samples.tune(n=3))
     text = printed(run, details=True)
-    assert "baseline, 28 doubtful: hP 0.891, hR 0.748 without them; 0.811, 0.688 if wrong" in text
-    assert "tuned, 28 doubtful: hP 0.982, hR 0.643 without them; 0.902, 0.583 if wrong" in text
+    (doubtful,) = (line for line in text.splitlines() if line.split()[:2] == ["winner", "28"])
+    assert " ".join(doubtful.split()[2:]) == "0.140 0.962 0.982 0.902 0.633 0.643 0.583"
     assert "ihP" in text
     assert "ihP" not in printed(run)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from taxtune.report.candidates import choices, choose_command
+from taxtune.report.candidates import candidate_table, choose_command
 from taxtune.report.formatting import share_wrong, spread_wrong
 from taxtune.report.html import backed_off, render_report
 from taxtune.report.summary import summarise
@@ -48,18 +48,16 @@ def test_each_run_shows_its_candidates_with_their_whole_prompts():
     page = render_report(replace(result, runs=(first, result.runs[1])))
     reader = Tables()
     reader.feed(page)
-    (rows,) = (
-        rows for caption, rows in reader.tables if caption.startswith("Candidates of the run")
-    )
+    (rows,) = (rows for caption, rows in reader.tables if caption.startswith("Candidates, by"))
     shown = [row for row in rows[1:] if len(row) > 1]
-    assert [int(row[0].split()[0]) for row in shown] == [2, 1, 0]
+    assert [int(row[1]) for row in shown] == [2, 1, 0]
     assert [row[-1] for row in shown] == [
         "certified",
         "proves 0.962 of 0.980",
         "proves 0.871 of 0.980",
     ]
-    for each in choices(first):
-        assert " ".join(each.prompt.split()) in text(page)
+    for *_, prompt in candidate_table(first).rows:
+        assert " ".join(prompt.split()) in text(page)
     assert choose_command(first) in text(page)
 
 

@@ -76,7 +76,7 @@ def test_the_policy_of_a_run_is_told(tmp_path):
     line = "Placed by self-consistency (samples 4, threshold 0.75)."
     assert line in printed.getvalue()
     assert line in page
-    assert "tuned, confidence: AURC" in printed.getvalue()
+    assert "hAURC" in printed.getvalue()
     assert "Precision against coverage" in page
     assert "<summary>Confidence</summary>" in page
     loaded = taxtune.load_run(result.folder)

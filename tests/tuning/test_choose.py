@@ -35,7 +35,7 @@ def others(result):
 def test_the_new_winner_is_asked_about_the_held_out_images_and_nothing_else(run):
     vlm = ToyVLM()
     number = others(run)[0]
-    chosen = taxtune.choose(run, number, vlm=vlm)
+    chosen = run.choose(number, vlm=vlm)
     assert vlm.asked == len(run.heldout_winner.rows)
     assert chosen.winner == number
     assert chosen.is_chosen
