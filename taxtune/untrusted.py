@@ -31,7 +31,7 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
-def json_line(record: Mapping[str, Any]) -> str:
+def json_line(record: Mapping[Any, Any]) -> str:
     """Returns a record as JSON in one line; what JSON lacks is text."""
     line = json.dumps(record, ensure_ascii=False, default=str)
     # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
