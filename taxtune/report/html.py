@@ -13,7 +13,7 @@ from typing import Any
 
 from taxtune import atomic
 from taxtune.metrics.names import metric_name
-from taxtune.metrics.outcomes import EXACT, GENERAL, OFF_TREE, UNTRUE, WRONG
+from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, OFF_TREE, UNTRUE, WRONG
 from taxtune.progress import track
 from taxtune.report import gallery
 from taxtune.report.candidates import candidate_table, choose_command
@@ -35,7 +35,7 @@ from taxtune.report.formatting import (
     title,
 )
 from taxtune.report.output import page
-from taxtune.report.summary import LABELS_WRONG, account_lines, summarise
+from taxtune.report.summary import account_lines, summarise
 from taxtune.report.tables import (
     doubt_table,
     rank_table,
