@@ -61,8 +61,8 @@ __all__ = [
 
 #: What to do about answers that were cut off.
 CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
-#: The name of the objective's winner among held-out results where a person has chosen another.
-OBJECTIVES_CHOICE = "objective's choice"
+#: The name of the template that a run chose among held-out results where a person has chosen another.
+OBJECTIVES_CHOICE = "run's choice"
 #: The format of what is written to a run's folder.
 RUN_FORMAT = "taxtune run 3"
 State = Literal["complete", "failed", "void"]
@@ -707,6 +707,16 @@ class _Result:
         # The room that shows results imports this one, and so is found by its name.
         figure: Figure = import_module("taxtune.report.figures").plot(self)
         return figure
+
+    def choose(self, iteration: int, *, vlm: Any = None) -> TuneResult:
+        """Makes another template the winner, such as one of `candidates`; see `taxtune.choose`.
+
+        Args:
+            iteration: The number of the template's iteration.
+            vlm: The model, for a run with a model of one's own.
+        """
+        chosen: TuneResult = import_module("taxtune.api").choose(self, iteration, vlm=vlm)
+        return chosen
 
     def to_latex(self) -> str:
         """Returns n, hP, hR and accuracy with 95 % intervals as a table for a paper (booktabs).

@@ -35,7 +35,7 @@ def others(result):
 def test_the_new_winner_is_asked_about_the_held_out_images_and_nothing_else(run):
     vlm = ToyVLM()
     number = others(run)[0]
-    chosen = taxtune.choose(run, number, vlm=vlm)
+    chosen = run.choose(number, vlm=vlm)
     assert vlm.asked == len(run.heldout_winner.rows)
     assert chosen.winner == number
     assert chosen.is_chosen
@@ -60,7 +60,7 @@ def test_the_folder_has_the_new_winner_and_says_who_chose_it(run, tmp_path):
     assert (folder / "winner.j2").read_text() == chosen.best.template
     again = read_result(folder)
     assert (again.winner, again.is_chosen) == (number, True)
-    said = f"Chosen by a person after looking at the results; the objective took iteration {run.winner}"
+    said = f"Chosen by a person after looking at the results; the run chose iteration {run.winner}"
     assert said in verdict(again)
     assert said in render_report(again)
     labelled = taxtune.load_classifier(folder, vlm=ToyVLM())
