@@ -15,6 +15,14 @@ import networkx as nx
 ROOT = Path(__file__).parents[1]
 
 
+#: A result offers what rooms below do with it (`plot`, `to_latex`, `choose`), and calls them when asked.
+OFFERED = {
+    ("taxtune.tuning.records", "taxtune.api"),
+    ("taxtune.tuning.records", "taxtune.report.figures"),
+    ("taxtune.tuning.records", "taxtune.report.paper"),
+}
+
+
 @cache
 def modules():
     """Returns the modules of taxtune, by name."""
@@ -49,7 +57,7 @@ def import_graph():
     graph.add_nodes_from(known)
     for name, path in known.items():
         for target in imported(name, path):
-            if target in known and target != name:
+            if target in known and target != name and (name, target) not in OFFERED:
                 graph.add_edge(name, target)
     return graph
 

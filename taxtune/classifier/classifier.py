@@ -227,9 +227,7 @@ class Classifier:
         if self.recipe is not None:
             promise = f"tuned for {metric_name(self.recipe.objective.kind)}; {promise}"
         if self.guarantee is not None:
-            level = self.guarantee.confidence_level
-            sure = "in expectation" if level is None else f"with {100 * level:g} % confidence"
-            promise = f"1 - hP at most {self.guarantee.risk:g} on images like these, {sure}"
+            promise = f"on images like those of the calibration {self.guarantee}"
         prompt = shorten(self.prompt, 70, placeholder="…")
         return f"{self.name}: {prompt}\nmodel {model}, policy: {policy}\n{promise}"
 

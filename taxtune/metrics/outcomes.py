@@ -19,6 +19,7 @@ __all__ = [
     "ABSTAINED",
     "EXACT",
     "GENERAL",
+    "LABELS_WRONG",
     "MISSING",
     "OFF_TREE",
     "STATES",
@@ -28,6 +29,8 @@ __all__ = [
     "share_interval",
 ]
 
+#: The name of the first score: of the labels below the root, how many are wrong.
+LABELS_WRONG = "labels given that are wrong"
 WRONG = "wrong"
 OFF_TREE = "off the tree"
 ABSTAINED = "abstained"

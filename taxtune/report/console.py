@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from taxtune.metrics.names import metric_name
+from taxtune.metrics.outcomes import LABELS_WRONG
 from taxtune.report.candidates import candidate_lines, candidate_table
 from taxtune.report.formatting import (
     Result,
@@ -15,7 +16,6 @@ from taxtune.report.formatting import (
     template_name,
 )
 from taxtune.report.summary import (
-    LABELS_WRONG,
     Summary,
     remarks,
     summarise,

@@ -15,7 +15,7 @@ from typing import Any
 from taxtune.errors import command
 from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.names import meaning, metric_name
-from taxtune.metrics.outcomes import EXACT, GENERAL, STATES, WRONG, Outcomes
+from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, STATES, WRONG, Outcomes
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.metrics.table import SCORES
@@ -45,7 +45,6 @@ from taxtune.tuning.records import (
 )
 
 __all__ = [
-    "LABELS_WRONG",
     "Column",
     "Summary",
     "Winner",
@@ -60,8 +59,6 @@ __all__ = [
     "verdict",
 ]
 
-#: The name of the first score: of the labels below the root, how many are wrong.
-LABELS_WRONG = "labels given that are wrong"
 #: The states that are shown even if no answer is in them.
 _ALWAYS = (WRONG, GENERAL, EXACT)
 #: The most templates that have a column each; of more, each has a row.

@@ -41,9 +41,9 @@ from taxtune.tuning.run_folder import (
     check_run_folder,
     describe,
     files_shown,
+    identity_of,
     next_folder,
     note_answers,
-    open_history,
     write_result,
 )
 from taxtune.tuning.saved import save_winner
@@ -259,9 +259,10 @@ class Tuner:
         if not is_begun(self.folder):
             experiment.check_models()
         whole = self.folder if self.group is None else self.folder.parent
-        self.history = open_history(
-            experiment,
+        self.history = History(
             self.folder,
+            experiment.recipe.name,
+            identity_of(experiment),
             resume=self.resume,
             anew=self.anew or f"out={str(next_folder(whole))!r}",
             lock=self.lock,

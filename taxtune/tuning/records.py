@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from html import escape
-from importlib import import_module
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
@@ -41,7 +40,6 @@ __all__ = [
     "Candidate",
     "ComparisonResult",
     "Difference",
-    "Finalist",
     "Held",
     "HeldoutResult",
     "IterationRecord",
@@ -374,25 +372,6 @@ class IterationRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Finalist:
-    """A template of the last rung, as the choice of the winner sees it.
-
-    Attributes:
-        iteration: Its iteration.
-        estimate: Its mean of the objective's aim, shrunk; larger is better.
-        low: A one-sided lower bound of the aim.
-        bounds: The same of each constraint's measure at its confidence, or the mean if it has none.
-        reached: Whether it reached every constraint.
-    """
-
-    iteration: int
-    estimate: float
-    low: float
-    bounds: dict[str, float] = field(default_factory=dict, hash=False)
-    reached: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Candidate:
     """A template that is worth choosing, by its tuning images.
 
@@ -467,8 +446,7 @@ class Selection:
         winner: Its iteration. A person may have chosen another since, see `TuneResult.is_chosen`.
         reached: Whether it reaches every constraint. If not, no template does, and it is a best
             estimate.
-        images: Tuning images that it and the other finalists were asked about.
-        finalists: The templates that were asked about most images, in the order of iterations.
+        images: Tuning images that it and its rivals were asked about.
         policy: The policy that the winner's answers are placed by.
         status: What is known of the winner if a constraint has a confidence: "certified" (its bound
             reaches every constraint, and so does that of every more cautious template),
@@ -486,7 +464,6 @@ class Selection:
     winner: int
     reached: bool
     images: int
-    finalists: tuple[Finalist, ...] = ()
     policy: dict[str, Any] = field(default_factory=dict, hash=False)
     status: Status | None = None
     held: tuple[Held, ...] = ()
@@ -704,9 +681,9 @@ class _Result:
 
     def plot(self) -> Figure:
         """Draws hP against hR of all templates, with the candidates named and the goal as a line."""
-        # The room that shows results imports this one, and so is found by its name.
-        figure: Figure = import_module("taxtune.report.figures").plot(self)
-        return figure
+        from taxtune.report.figures import plot
+
+        return plot(cast("TuneResult | ComparisonResult", self))
 
     def choose(self, iteration: int, *, vlm: Any = None) -> TuneResult:
         """Makes another template the winner, such as one of `candidates`; see `taxtune.choose`.
@@ -723,8 +700,9 @@ class _Result:
 
         Candidates that were asked about tuning images alone are a block of their own.
         """
-        table: str = import_module("taxtune.report.paper").write(self, "latex")
-        return table
+        from taxtune.report.paper import write
+
+        return write(cast("TuneResult | ComparisonResult", self), "latex")
 
     def _repr_html_(self) -> str:
         """Shows the held-out counts and scores, and the candidates, in a notebook."""
@@ -781,6 +759,12 @@ class TuneResult(_Result):
     def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
         """The run, with its winner's name among the held-out results."""
         return (("winner", self),)
+
+    def choose(self, iteration: int, **options: Any) -> TuneResult:
+        """Returns the run with another winner; see `taxtune.choose`, which has the options."""
+        from taxtune.api import choose
+
+        return choose(self, iteration, **options)
 
     @property
     def best(self) -> IterationRecord:

@@ -63,9 +63,7 @@ def test_it_is_shown_in_three_lines(run):
     classifier.recipe = taxtune.Recipe.model_construct(objective=ObjectiveSettings())
     assert repr(classifier).splitlines()[2] == f"tuned for hR at hP; {promise}"
     classifier.guarantee = RiskGuarantee(risk=0.02, confidence_level=0.9, images=80)
-    assert repr(classifier).endswith(
-        "1 - hP at most 0.02 on images like these, with 90 % confidence"
-    )
+    assert repr(classifier).endswith("the mean of 1 - hP is at most 0.02 with 90 % confidence")
 
 
 @by_policy

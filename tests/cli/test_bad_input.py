@@ -358,11 +358,11 @@ CHANGES = {
         'vlm.model: was "openai/test"',
     ),
     "split": (edit("recipe.yaml", "tuning: 8", "tuning: 7"), "  data.tuning: was 8, is 7\n"),
-    "image": (repaint, "images with other content: navy0.png; navy1.png; navy2.png; and "),
+    "image": (repaint, "new images: navy0.png; navy1.png; navy2.png; and |images gone: navy0.png"),
     "new image": (add_image, "1 new image: new.png"),
     "label": (
         edit("manifest.csv", "navy0.png,navy", "navy0.png,azure"),
-        "1 label changed: navy0.png: navy → azure",
+        "1 image changed: navy0.png: navy → azure",
     ),
     "taxonomy": (
         edit("tree.csv", "azure,bluish", "azure,reddish"),
