@@ -125,8 +125,7 @@ def _show(draft: Draft, model: str) -> None:
     if not sizes.calibration:
         left += f" (below {CALIBRATION_FROM} photos)"
     splits = (
-        f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, "
-        f"{left}"
+        f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, {left}"
     )
     facts = {
         "images": images,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from taxtune.data import Example, split
-from taxtune.data.splits import default_split, remaining, split_sizes
+from taxtune.data.splits import default_split, remaining
 from taxtune.errors import DataError, ImageError
 
 
