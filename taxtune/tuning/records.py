@@ -785,17 +785,6 @@ class TuneResult(_Result):
         baseline = self.iterations[0].scores if self.iterations else None
         return {held.measure: held.bound(baseline) for held in self.constraints}
 
-    def choose(self, iteration: int, *, vlm: Any = None) -> TuneResult:
-        """Makes another template the winner, such as one of `candidates`; see `taxtune.choose`.
-
-        Args:
-            iteration: The number of the template's iteration.
-            vlm: The model, for a run with a model of one's own.
-        """
-        from taxtune.api import choose
-
-        return choose(self, iteration, vlm=vlm)
-
     def to_frame(self) -> DataFrame:
         """Returns the iterations, by their tuning images: a row each.
 
