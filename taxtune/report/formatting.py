@@ -123,6 +123,8 @@ def role_of(run: TuneResult, iteration: int) -> str:
     for candidate in run.selection.candidates if run.selection else ():
         if candidate.iteration == iteration:
             roles += candidate.roles
+            if candidate.taken and not roles:
+                roles = ["the objective's choice"]
     return ", ".join(roles)
 
 
