@@ -429,7 +429,7 @@ class Tuner:
         assert record.template is not None  # it was asked with
         examples = self.experiment.splits.tuning[:images]
         template = self.experiment.rules.parse(record.template)
-        evaluation = evaluator.evaluate(template, examples)
+        evaluation = evaluator.evaluate(template, examples, again=len(record.rows))
         usage = replace(evaluation.usage, seconds=time.monotonic() - start)
         usage = record.usage + usage
         before = (*record.before, record.rows) if self.experiment.policy.is_open else ()

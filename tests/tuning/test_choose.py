@@ -70,7 +70,7 @@ def test_a_choice_asks_no_more_where_the_answers_are_gone(run, tmp_path):
 def test_another_model_is_refused(run):
     vlm = ToyVLM()
     vlm.identity["model"] = "other"
-    with pytest.raises(ResumeError, match='vlm.model: was "toy", is "other"'):
+    with pytest.raises(ResumeError, match=r'vlm\.model: was "toy", is "other"'):
         run.choose(others(run)[0], vlm=vlm)
     assert vlm.asked == 0
 
@@ -100,7 +100,7 @@ def test_the_choice_of_the_objective_has_a_name_where_it_has_no_role(run):
     taken = [replace(each, roles=()) for each in run.selection.candidates if each.taken]
     selection = replace(run.selection, candidates=tuple(taken))
     passed_over = replace(run, winner=others(run)[0], selection=selection)
-    assert role_of(passed_over, run.winner) == "the objective's choice"
+    assert role_of(passed_over, run.winner) == "the run's choice"
 
 
 def test_the_folder_has_the_new_winner_and_says_who_chose_it(run, tmp_path):
@@ -110,7 +110,7 @@ def test_the_folder_has_the_new_winner_and_says_who_chose_it(run, tmp_path):
     assert (folder / "winner.j2").read_text() == chosen.best.template
     again = read_result(folder)
     assert (again.winner, again.is_chosen) == (number, True)
-    said = f"Chosen by a person after looking at the results; the objective took iteration {run.winner}"
+    said = f"Chosen by a person after looking at the results; the run chose iteration {run.winner}"
     assert said in verdict(again)
     assert said in render_report(again)
     labelled = taxtune.load_classifier(folder, vlm=ToyVLM())
