@@ -11,7 +11,7 @@ from taxtune.untrusted import visible
 
 __all__ = ["candidate_lines", "candidate_table", "choose_command"]
 
-_TITLE = "Candidates, by their tuning images (* the run's choice)"
+_TITLE = "Candidates, by their tuning images (* what the objective takes)"
 _INDENT = 8
 
 
@@ -32,7 +32,7 @@ def candidate_table(run: TuneResult) -> Table:
                 "of": each.outcomes.images,
                 f"hP ({100 * each.confidence:g} % bound)": f"{number(each.hp)} (≥ {number(each.low)})",
                 "proven": _standing(each),
-                "it is": role_of(run, each.iteration) or "the run's choice",
+                "it is": role_of(run, each.iteration),
                 "prompt": record.prompt or record.template or "",
             }
         )
