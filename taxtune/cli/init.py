@@ -113,7 +113,7 @@ def _show(draft: Draft, model: str) -> None:
     from taxtune.data.splits import CALIBRATION_FROM
 
     tree = draft.tree
-    sizes = draft.sizes
+    tuning, heldout, calibration = draft.sizes
     count = len(draft.examples)
     listed = draft.source.labels.total()
     images = f"{count:,} of {listed:,}" if listed > count else f"{count:,}"
@@ -122,10 +122,10 @@ def _show(draft: Draft, model: str) -> None:
     if draft.word != domain:
         domain += f", in a word: {draft.word}"
     left = f"some left from {CALIBRATION_FROM} photos on,"
-    if sizes.calibration:
-        left = f"{sizes.calibration:,} left"
+    if calibration:
+        left = f"{calibration:,} left"
     splits = (
-        f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, "
+        f"{tuning:,} for tuning, {heldout:,} held out for the final comparison, "
         f"{left} for `taxtune calibrate`"
     )
     facts = {

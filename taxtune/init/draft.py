@@ -13,7 +13,7 @@ import yaml
 
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
-from taxtune.data import Example, SplitSizes, default_shares, default_split, load_examples
+from taxtune.data import Example, default_shares, load_examples, split_sizes
 from taxtune.data.labels import label_references
 from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
@@ -82,7 +82,6 @@ class Draft:
         tree: The label tree.
         subject: What the images show.
         word: What the images show, in a word.
-        sizes: How many images are for what.
         skip_broken: Whether images that cannot be used are left out.
     """
 
@@ -91,8 +90,14 @@ class Draft:
     tree: Taxonomy
     subject: Subject
     word: str
-    sizes: SplitSizes
     skip_broken: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """How many images are for tuning, held out, and left for calibration."""
+        images = len(self.examples)
+        tuning, heldout = split_sizes(images)
+        return tuning, heldout, images - tuning - heldout
 
     def text(self, file: Path, taxonomy: Path, model: str) -> str:
         """Returns the recipe.
@@ -124,7 +129,7 @@ class Draft:
         if len(default_shares(len(self.examples))) < 2:
             sizes += "; without the key at most 400 and 200 photos"
         others = "no photos are left to calibrate"
-        if self.sizes.calibration:
+        if self.sizes[-1]:
             others = "the other photos are for `taxtune calibrate`"
         return (
             "# By `taxtune init`. Keys that are not here have their defaults.\n"
@@ -198,7 +203,6 @@ def make_draft(
         tree=tree,
         subject=subject,
         word=word or subject.word or "object",
-        sizes=default_split(len(examples)),
         skip_broken=skip_broken,
     )
 
