@@ -113,7 +113,7 @@ def _show(draft: Draft, model: str) -> None:
     from taxtune.data.splits import CALIBRATION_FROM
 
     tree = draft.tree
-    tuning, heldout, calibration = draft.sizes
+    sizes = draft.sizes
     count = len(draft.examples)
     listed = draft.source.labels.total()
     images = f"{count:,} of {listed:,}" if listed > count else f"{count:,}"
@@ -121,12 +121,11 @@ def _show(draft: Draft, model: str) -> None:
     domain = "/".join(tree.path(draft.subject.node))
     if draft.word != domain:
         domain += f", in a word: {draft.word}"
-    left = f"some left from {CALIBRATION_FROM} photos on,"
-    if calibration:
-        left = f"{calibration:,} left"
+    left = f"{sizes.calibration or 'none'} left for `taxtune calibrate`"
+    if not sizes.calibration:
+        left += f" (below {CALIBRATION_FROM} photos)"
     splits = (
-        f"{tuning:,} for tuning, {heldout:,} held out for the final comparison, "
-        f"{left} for `taxtune calibrate`"
+        f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, {left}"
     )
     facts = {
         "images": images,

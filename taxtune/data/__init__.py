@@ -5,7 +5,8 @@ from __future__ import annotations
 from taxtune.data.examples import Example, load_examples
 from taxtune.data.splits import (
     Splits,
-    default_shares,
+    SplitSizes,
+    default_split,
     split,
     split_sizes,
 )
@@ -13,10 +14,11 @@ from taxtune.images import check_images, content_hash, load_image
 
 __all__ = [
     "Example",
+    "SplitSizes",
     "Splits",
     "check_images",
     "content_hash",
-    "default_shares",
+    "default_split",
     "load_examples",
     "load_image",
     "split",

@@ -13,7 +13,7 @@ import yaml
 
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
-from taxtune.data import Example, default_shares, load_examples, split_sizes
+from taxtune.data import Example, SplitSizes, default_split, load_examples
 from taxtune.data.labels import label_references
 from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
@@ -82,6 +82,7 @@ class Draft:
         tree: The label tree.
         subject: What the images show.
         word: What the images show, in a word.
+        sizes: How many images are for what.
         skip_broken: Whether images that cannot be used are left out.
     """
 
@@ -90,14 +91,8 @@ class Draft:
     tree: Taxonomy
     subject: Subject
     word: str
+    sizes: SplitSizes
     skip_broken: bool = False
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """How many images are for tuning, held out, and left for calibration."""
-        images = len(self.examples)
-        tuning, heldout = split_sizes(images)
-        return tuning, heldout, images - tuning - heldout
 
     def text(self, file: Path, taxonomy: Path, model: str) -> str:
         """Returns the recipe.
@@ -125,15 +120,9 @@ class Draft:
         written = yaml.safe_dump(
             recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
         )
-        sizes = "tuning, heldout: shares of the photos, which grow with them"
-        if len(default_shares(len(self.examples))) < 2:
-            sizes += "; without the key at most 400 and 200 photos"
-        others = "no photos are left to calibrate"
-        if self.sizes[-1]:
-            others = "the other photos are for `taxtune calibrate`"
         return (
             "# By `taxtune init`. Keys that are not here have their defaults.\n"
-            f"# {sizes}; {others}.\n"
+            "# data: the splits grow with the photos; `tuning` and `heldout` would set their sizes.\n"
             "# prompt: what the images show, in a word, with its ranks and example answers, "
             "general to specific.\n"
             f"{written}"
@@ -142,10 +131,7 @@ class Draft:
         )
 
     def _data(self, recipe: Path) -> dict[str, Any]:
-        """Returns the recipe's section `data`; columns of the default names are not in it.
-
-        Sizes are shares of the photos.
-        """
+        """Returns the recipe's section `data`; columns of the default names are not in it."""
         source = self.source
         data: dict[str, Any] = {"kind": source.kind, "path": _path(source.path, recipe)}
         if source.images is not None:
@@ -156,7 +142,7 @@ class Draft:
             data["label_column"] = source.label_column
         if self.skip_broken:
             data["skip_broken"] = True
-        return data | default_shares(len(self.examples))
+        return data
 
 
 def make_draft(
@@ -203,6 +189,7 @@ def make_draft(
         tree=tree,
         subject=subject,
         word=word or subject.word or "object",
+        sizes=default_split(len(examples)),
         skip_broken=skip_broken,
     )
 

@@ -122,6 +122,8 @@ def role_of(run: TuneResult, iteration: int) -> str:
     for candidate in run.selection.candidates if run.selection else ():
         if candidate.iteration == iteration:
             roles += candidate.roles
+            if candidate.taken and not roles:
+                roles = ["the run's choice"]
     return ", ".join(roles)
 
 

@@ -59,8 +59,8 @@ __all__ = [
 
 #: What to do about answers that were cut off.
 CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
-#: The name of the objective's winner among held-out results where a person has chosen another.
-OBJECTIVES_CHOICE = "objective's choice"
+#: The name of the template that a run chose among held-out results where a person has chosen another.
+OBJECTIVES_CHOICE = "run's choice"
 #: The format of what is written to a run's folder.
 RUN_FORMAT = "taxtune run 3"
 State = Literal["complete", "failed", "void"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from taxtune.data import Example, split
-from taxtune.data.splits import default_shares, remaining, split_sizes
+from taxtune.data.splits import default_split, remaining
 from taxtune.errors import DataError, ImageError
 
 
@@ -178,27 +178,15 @@ def test_copies_are_found_as_they_are_drawn(unread, notes):
 
 @given(st.integers(2, 100_000))
 def test_default_sizes_use_every_image_once(n):
-    tuning, heldout = split_sizes(n)
-    calibration = n - tuning - heldout
+    tuning, heldout, calibration = default_split(n)
+    assert tuning + heldout + calibration == n
     assert min(tuning, heldout) >= 1
     assert calibration >= 38 if n >= 150 else calibration == 0
 
 
-@given(st.integers(2, 100_000))
-def test_the_shares_that_init_writes_are_the_default_sizes(n):
-    assert split_sizes(n, **default_shares(n)) == split_sizes(n)
-
-
-@pytest.mark.parametrize(
-    ("n", "left_out"), [(574, set()), (575, {"heldout"}), (1003, {"tuning", "heldout"})]
-)
-def test_a_split_at_its_most_has_no_share_that_would_outgrow_it(n, left_out):
-    assert {"tuning", "heldout"} - default_shares(n).keys() == left_out
-
-
 @pytest.mark.parametrize(
     ("n", "sizes"),
-    [(100, (60, 40)), (300, (120, 105)), (800, (320, 200)), (5000, (400, 200))],
+    [(100, (60, 40, 0)), (300, (120, 105, 75)), (800, (320, 200, 280)), (5000, (400, 200, 4400))],
 )
 def test_default_sizes(n, sizes):
-    assert split_sizes(n) == sizes
+    assert default_split(n) == sizes

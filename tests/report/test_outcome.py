@@ -83,5 +83,5 @@ def test_the_example_is_the_most_specific_right_answer_to_what_the_baseline_all_
         winner=["bird", "bird/owls", "bird/owls", "bird/owls", None],
     )
     assert [row.example for row in backed_off(run)] == ["i2", "i1", "i0"]
-    answers = "baseline snowy owl ✕ wrong tuned owls ✓ right, but general"
+    answers = "baseline snowy owl ✕ wrong winner owls ✓ right, but general"
     assert f"no picture bird › owls › tawny owl {answers}" in text(render_report(run))
