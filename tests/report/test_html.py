@@ -181,7 +181,7 @@ def test_a_page_is_not_replaced_by_one_that_lacks_its_pictures(tmp_path):
     for file in (tmp_path / "in").glob("*.png"):
         file.unlink()
     small_jpeg.cache_clear()
-    with pytest.raises(DataError, match="would lose .* pictures") as caught:
+    with pytest.raises(DataError, match=r"would lose .* pictures") as caught:
         save_report(result)
     assert "--out" in str(caught.value)
     assert (tmp_path / "run" / "report.html").read_text() == page
