@@ -60,7 +60,10 @@ def test_the_folder_has_the_new_winner_and_says_who_chose_it(run, tmp_path):
     assert (folder / "winner.j2").read_text() == chosen.best.template
     again = read_result(folder)
     assert (again.winner, again.is_chosen) == (number, True)
-    said = f"Chosen by a person after looking at the results; the objective took iteration {run.winner}"
+    said = (
+        "Chosen by a person after looking at the results (not among the candidates); the objective "
+        f"took iteration {run.winner}."
+    )
     assert said in verdict(again)
     assert said in render_report(again)
     labelled = taxtune.load_classifier(folder, vlm=ToyVLM())
