@@ -115,7 +115,8 @@ def audit(
     unjudged = int((sample["verdict"] == "").sum())
     if unjudged and llm is None:
         note(
-            f"{unjudged:,} answers in {file} have no verdict: fill them in and run the command again"
+            f"{unjudged:,} answers in {file} have no verdict yet: write right, too general or wrong "
+            "in the column verdict, then run the command again"
         )
     if unjudged == len(sample):
         return

@@ -128,7 +128,7 @@ def role_of(run: TuneResult, iteration: int) -> str:
     for candidate in run.shortlist:
         if candidate.iteration == iteration:
             if candidate.taken and not roles:
-                roles.append(OBJECTIVES_CHOICE)
+                roles.append(f"the {OBJECTIVES_CHOICE}")
             roles += candidate.roles
     return ", ".join(roles)
 

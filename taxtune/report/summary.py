@@ -75,7 +75,7 @@ class Column:
 
     Attributes:
         name: Its name among the held-out results: "baseline", "winner", "accuracy".
-        title: The name that it is shown by: "baseline", "tuned", "accuracy-tuned".
+        title: The name that it is shown by: "baseline", "winner", "accuracy-tuned".
         outcomes: What became of its answers.
         scores: The scores that matter, by key; None where there is none.
         changes: Their paired differences from the template's own baseline; empty for a baseline.
@@ -126,13 +126,8 @@ class Winner:
         return f"iteration {self.run.winner} of {len(self.run.iterations) - 1}"
 
     @property
-    def offer(self) -> str:
-        """What the model's own probabilities would bring; empty where that is not known."""
-        return self.run.where.get("probabilities", "")
-
-    @property
     def placed_by(self) -> str:
-        """The policy that places its answers; empty where each answer is placed as it is."""
+        """The policy that places its answers; empty where each is placed as it is."""
         policy: dict[str, Any] = {}
         if self.run.selection is not None:
             policy = dict(self.run.selection.policy)
@@ -145,6 +140,11 @@ class Winner:
             settings.append(f"{key} {text}")
         shown = f" ({', '.join(settings)})" if settings else ""
         return f"Placed by {kind.replace('_', '-')}{shown}."
+
+    @property
+    def offer(self) -> str:
+        """What the model's own probabilities would bring; empty where they bring nothing."""
+        return self.run.where.get("probabilities", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def summarise(result: Result) -> Summary:
     for held in result.heldout:
         column = Column(
             name=held.name,
-            title="tuned" if held.name == "winner" else template_name(held.name),
+            title=template_name(held.name),
             outcomes=outcomes[held.name],
             scores={key: score_of(held.scores, key) for key in scores},
             changes=_changes(result, held, scores),
@@ -293,7 +293,7 @@ def verdict(run: TuneResult) -> str:
         own = _proof_of(run, run.winner)
         its = _proof_of(run, run.selection.winner)
         return (
-            f"Chosen by a person after looking at the results{own}; the objective took iteration "
+            f"Chosen by a person after looking at the results{own}; the run chose iteration "
             f"{run.selection.winner}{its}."
         )
     return selection_in_words(run.selection, _aim(run))
@@ -501,7 +501,9 @@ def _duration(seconds: float) -> str:
 
 def cost_line(usage: Usage) -> str:
     """Returns the calls of a run, their price and the time in a line."""
-    parts = [_counted(usage.vlm.calls, "call"), f"{usage.vlm.from_store:,} cached"]
+    parts = [_counted(usage.vlm.calls, "call")]
+    if usage.vlm.from_store:
+        parts.append(f"{_counted(usage.vlm.from_store, 'answer')} kept from before")
     if usage.proposer != ModelUsage():
         parts.append(_counted(usage.proposer.calls, "LLM call"))
     if usage.judge != ModelUsage():
@@ -528,7 +530,7 @@ def account_lines(usage: Usage) -> list[tuple[str, str]]:
 def _asked(usage: ModelUsage) -> str:
     parts = [f"{usage.calls:,}"]
     if usage.from_store:
-        parts.append(f"{usage.from_store:,} more from the store")
+        parts.append(f"{usage.from_store:,} more kept from before")
     if usage.tokens:
         parts.append(f"{usage.tokens:,} tokens")
     if usage.cost_usd is None:

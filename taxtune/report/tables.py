@@ -62,7 +62,7 @@ def candidate_table(run: TuneResult) -> Table:
                 "prompt": record.prompt or record.template or "",
             }
         )
-    title = "Candidates, by their tuning images (* what the objective takes)"
+    title = "Candidates, by their tuning images (* the run's choice)"
     return Table.from_records("candidates", title, rows)
 
 

@@ -122,10 +122,10 @@ def test_report_and_result_say_what_the_terminal_says():
 def test_a_choice_says_what_is_proven_of_it_and_of_what_the_objective_took():
     run = samples.with_candidates_of(samples.tune(n=4))
     assert verdict(replace(run, winner=1)) == (
-        "Chosen by a person after looking at the results (proves hP 0.962 of 0.980); the objective "
-        "took iteration 2 (certified)."
+        "Chosen by a person after looking at the results (proves hP 0.962 of 0.980); the run "
+        "chose iteration 2 (certified)."
     )
-    assert role_of(replace(run, winner=1), 2) == "objective's choice, most careful"
+    assert role_of(replace(run, winner=1), 2) == "the run's choice, most careful"
     assert "(not among the candidates)" in verdict(replace(run, winner=3))
 
 
@@ -161,7 +161,7 @@ def test_the_scores_that_matter_with_their_goals():
     found = summarise(samples.tune(n=3))
     assert found.scores == {"hp": "precision hP", "hr": "recall hR (goal 0.420)"}
     baseline, tuned = found.columns
-    assert (baseline.title, tuned.title, tuned.scores["hp"]) == ("baseline", "tuned", 0.962)
+    assert (baseline.title, tuned.title, tuned.scores["hp"]) == ("baseline", "winner", 0.962)
     assert baseline.changes == {}
     assert tuned.changes["hp"].difference == pytest.approx(0.091)
     several = summarise(samples.comparison(n=3))
