@@ -15,7 +15,7 @@ from taxtune.policies import SelfConsistency
 from taxtune.recipe import load_recipe
 from taxtune.settings import ApiVLMSettings
 from taxtune.tuning.build import Setup
-from taxtune.tuning.saved import find_saved, read_saved, read_tree, write_saved
+from taxtune.tuning.saved import find_saved, read_saved, write_saved
 from tests.tuning.toy import ToyVLM, Wavering, compared, make_files, toy, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
@@ -93,11 +93,7 @@ def test_the_password_of_a_server_is_not_written(tmp_path):
     tuned(toy(tmp_path, *SMALL))
     run = find_saved(tmp_path / "run")
     vlm = ApiVLMSettings(model="openai/eyes", api_base="http://me:secret@127.0.0.1:9/v1")
-    write_saved(
-        tmp_path / "saved",
-        read_saved(run).model_copy(update={"vlm": vlm}),
-        read_tree(run, read_saved(run)),
-    )
+    write_saved(tmp_path / "saved", read_saved(run).model_copy(update={"vlm": vlm}))
     assert "secret" not in (tmp_path / "saved" / "classifier.json").read_text()
     assert read_saved(tmp_path / "saved").vlm.api_base == "http://***@127.0.0.1:9/v1"
 
