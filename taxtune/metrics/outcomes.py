@@ -79,7 +79,7 @@ class Outcomes:
         return cls(counts=counts, labels=labels)
 
     def count(self, state: str) -> int:
-        """Returns how many answers are in a state."""
+        """Returns the number of answers in a state."""
         return self.counts.get(state, 0)
 
     @property

@@ -300,7 +300,7 @@ def verdict(run: TuneResult) -> str:
 
 
 def _proof_of(run: TuneResult, iteration: int) -> str:
-    """Returns what is proven of an iteration as a remark: " (certified)"; empty if nothing was asked."""
+    """Returns the proof of an iteration as a remark: " (certified)"; empty where nothing is to be proven."""
     for candidate in run.shortlist:
         if candidate.iteration == iteration:
             proof = proof_in_words(candidate)
@@ -406,7 +406,7 @@ def _advice(remedies: list[str]) -> str:
 def _remedies(
     measure: str, low: float, more: int | None, images: int, unasked: int = 0
 ) -> list[str]:
-    """Returns what helps to prove a goal, the cheapest first.
+    """Returns the remedies for a goal that is not proven, the cheapest first.
 
     Args:
         measure: The score that is held.

@@ -35,7 +35,7 @@ _LAST = ("abstained", "off_tree", "selective_hp")
 
 
 def first_tables(result: Result) -> list[Table]:
-    """Returns what a result begins with: its counts and scores, then the candidates of each run."""
+    """Returns the counts and scores of a result, then the candidates of each run."""
     tables = [candidate_table(run) for run in result_runs(result)]
     if result.heldout:
         tables.insert(0, summary_table(summarise(result)))
