@@ -14,14 +14,15 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from taxtune.atomic import make_folder
 from taxtune.errors import DataError, TaxtuneError, command
+from taxtune.metrics.table import TemplateScores
 from taxtune.models import AnswerStore, Model
-from taxtune.objective import OBJECTIVES
+from taxtune.objective import Objective
 from taxtune.progress import note, track_each
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.tuning.build import AnyObjective, Setup, build, build_each, make_objective
 from taxtune.tuning.calibrate import CALIBRATION
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.history import locked
+from taxtune.tuning.history import check_resumable, locked
 from taxtune.tuning.loop import Callbacks, ComparisonGroup, Tuner
 from taxtune.tuning.metrics import Metric
 from taxtune.tuning.records import ComparisonResult, Difference, HeldoutResult, TuneResult
@@ -30,6 +31,8 @@ from taxtune.tuning.run_folder import (
     check_run_folder,
     describe,
     files_shown,
+    identity_of,
+    next_folder,
     note_answers,
     recipe_of,
     write_result,
@@ -127,8 +130,7 @@ def choose(
     folder = setup.folder
     _check_choice(earlier, iteration)
     with locked(folder) as lock:
-        is_known = earlier.objective in OBJECTIVES
-        experiment = build(setup, earlier.objective if is_known else None)
+        experiment = build(setup, _objective_of(earlier, setup.recipe))
         heldout = [(row.example, row.target) for row in earlier.heldout_winner.rows]
         if heldout != [(example.id, example.target) for example in experiment.splits.heldout]:
             raise DataError(
@@ -136,6 +138,9 @@ def choose(
                 file=folder,
                 remedy="Choose with the images, the labels and the tree of the run, or tune again.",
             )
+        parts = ("vlm.", "mapper.", "policy.")
+        anew = f"--out {next_folder(folder)}"
+        check_resumable(folder, identity_of(experiment), anew, only=parts)
         tuner = Tuner(experiment, folder, callbacks=callbacks, lock=lock)
         result = tuner.choose(iteration, earlier)
     if (folder / CALIBRATION).exists() and result.winner != earlier.winner:
@@ -144,6 +149,23 @@ def choose(
             f"{command('calibrate', folder, '--risk', '0.02')}"
         )
     return result
+
+
+def _objective_of(run: TuneResult, recipe: Recipe) -> Objective:
+    """Returns the objective of a finished run; a function of one's own is not kept and cannot score."""
+
+    def unknown(_: TemplateScores) -> float:
+        raise TaxtuneError(
+            "The objective is a function of your own, which is not kept, and chooses the threshold.",
+            value=run.objective,
+            remedy="Tune with a policy.threshold that is a number to choose among its templates.",
+        )
+
+    try:
+        made = make_objective(recipe, run.objective)
+    except TaxtuneError:
+        made = Objective(run.objective, unknown)
+    return replace(made, constraints=run.constraints)
 
 
 def _check_choice(run: TuneResult, iteration: int) -> None:

@@ -261,8 +261,10 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
         splits += f", {left:,} in neither"
     facts.append(("splits", splits))
     if len(plan.rungs) > 1:
-        rungs = [f"{rung.templates} templates on {rung.images} images" for rung in plan.rungs]
-        facts.append(("rungs", ", ".join(rungs)))
+        first, *later = plan.rungs
+        rungs = [f"{first.templates} prompts on {first.images} images"]
+        rungs += [f"the best {rung.templates} on {rung.images}" for rung in later]
+        facts.append(("search", ", ".join(rungs)))
     facts += [("provable", text) for text in power_in_words(plan.power)]
     facts.append(("model", f"{plan.vlm['model']} ({plan.vlm['kind']})"))
     if plan.judge:

@@ -32,7 +32,7 @@ def candidate_table(run: TuneResult) -> Table:
                 "of": each.outcomes.images,
                 f"hP ({100 * each.confidence:g} % bound)": f"{number(each.hp)} (≥ {number(each.low)})",
                 "proven": _standing(each),
-                "it is": role_of(run, each.iteration) or "the objective's choice",
+                "it is": role_of(run, each.iteration),
                 "prompt": record.prompt or record.template or "",
             }
         )

@@ -46,6 +46,8 @@ def print_result(console: Console, result: Result, *, details: bool = False) -> 
     width = min(_WIDTH, console.width)
     lines = _summary_lines(result, width)
     if details:
+        for winner in summarise(result).winners:
+            lines += _wrapped(visible(winner.offer), width)
         for table in (score_table(result), doubt_table(result), selective_table(result)):
             lines += ["", *table.lines()] if table.rows else []  # numbers are not folded
     for line in lines:

@@ -33,7 +33,6 @@ __all__ = [
     "spread_wrong",
     "template_name",
     "title",
-    "tuning_scores",
     "wrong_labels",
 ]
 
@@ -123,6 +122,8 @@ def role_of(run: TuneResult, iteration: int) -> str:
     for candidate in run.selection.candidates if run.selection else ():
         if candidate.iteration == iteration:
             roles += candidate.roles
+            if candidate.taken and not roles:
+                roles = ["the run's choice"]
     return ", ".join(roles)
 
 
@@ -140,11 +141,6 @@ def rows_by_image(heldout: Sequence[HeldoutResult]) -> dict[str, dict[str, Sampl
         for row in held.rows:
             images.setdefault(row.example, {})[held.name] = row
     return images
-
-
-def tuning_scores(run: TuneResult) -> list[TemplateScores]:
-    """Returns the scores of the iterations on the tuning images, of those that have scores."""
-    return [record.scores for record in run.iterations if record.scores is not None]
 
 
 def title(result: Result) -> str:

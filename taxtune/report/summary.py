@@ -73,7 +73,7 @@ class Column:
 
     Attributes:
         name: Its name among the held-out results: "baseline", "winner", "accuracy".
-        title: The name that it is shown by: "baseline", "tuned", "accuracy-tuned".
+        title: The name that it is shown by: "baseline", "winner", "accuracy-tuned".
         counts: Images by the state of their answers, see `STATES`; they add up to all images.
         outcomes: The same, with how many labels were given.
         scores: The scores that matter, by key; None where there is none.
@@ -127,22 +127,24 @@ class Winner:
 
     @property
     def placed_by(self) -> str:
-        """The policy that places its answers, or else what the model's probabilities would bring.
-
-        It is empty if there is neither.
-        """
+        """The policy that places its answers; empty where each is placed as it is."""
         policy: dict[str, Any] = {}
         if self.run.selection is not None:
             policy = dict(self.run.selection.policy)
         kind = str(policy.pop("kind", "direct"))
         if kind == "direct":
-            return self.run.where.get("probabilities", "")
+            return ""
         settings = []
         for key, value in policy.items():
             text = f"{value:.6g}" if isinstance(value, float) else str(value)
             settings.append(f"{key} {text}")
         shown = f" ({', '.join(settings)})" if settings else ""
         return f"Placed by {kind.replace('_', '-')}{shown}."
+
+    @property
+    def offer(self) -> str:
+        """What the model's own probabilities would bring; empty where they bring nothing."""
+        return self.run.where.get("probabilities", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def summarise(result: Result) -> Summary:
     for held in result.heldout:
         column = Column(
             name=held.name,
-            title="tuned" if held.name == "winner" else template_name(held.name),
+            title=template_name(held.name),
             counts={state: outcomes[held.name].counts.get(state, 0) for state in states},
             outcomes=outcomes[held.name],
             scores={key: score_of(held.scores, key) for key in scores},
@@ -290,7 +292,7 @@ def verdict(run: TuneResult) -> str:
         return ""
     if run.is_chosen:
         return (
-            "Chosen by a person after looking at the results; the objective took iteration "
+            "Chosen by a person after looking at the results; the run chose iteration "
             f"{run.selection.winner}."
         )
     return selection_in_words(run.selection, _aim(run))
@@ -462,7 +464,9 @@ def _duration(seconds: float) -> str:
 
 def cost_line(usage: Usage) -> str:
     """Returns the calls of a run, their price and the time in a line."""
-    parts = [_counted(usage.vlm.calls, "call"), f"{usage.vlm.from_store:,} cached"]
+    parts = [_counted(usage.vlm.calls, "call")]
+    if usage.vlm.from_store:
+        parts.append(f"{_counted(usage.vlm.from_store, 'answer')} kept from before")
     if usage.proposer != ModelUsage():
         parts.append(_counted(usage.proposer.calls, "LLM call"))
     if usage.judge != ModelUsage():
@@ -489,7 +493,7 @@ def account_lines(usage: Usage) -> list[tuple[str, str]]:
 def _asked(usage: ModelUsage) -> str:
     parts = [f"{usage.calls:,}"]
     if usage.from_store:
-        parts.append(f"{usage.from_store:,} more from the store")
+        parts.append(f"{usage.from_store:,} more kept from before")
     if usage.tokens:
         parts.append(f"{usage.tokens:,} tokens")
     if usage.cost_usd is None:

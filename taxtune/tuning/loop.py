@@ -179,6 +179,7 @@ class Tuner:
         self.anew = anew
         self.lock = lock
         self._started = time.monotonic()
+        self._known: dict[str, HeldoutResult] = {}
 
     def run(self) -> TuneResult:
         """Runs, or goes on with, the tuning run.
@@ -217,9 +218,11 @@ class Tuner:
 
         Args:
             iteration: The iteration; it has scores.
-            earlier: The result of the run.
+            earlier: The result of the run. Its held-out images are not asked about again.
         """
         assert earlier.selection is not None
+        if not self.experiment.policy.is_open:  # another threshold may place them elsewhere
+            self._known = {held.template: held for held in earlier.heldout}
         self._started = time.monotonic()
         self.history = History(self.folder, "", None, resume=True, lock=self.lock)
         before = self.history.note(_CHOSEN)
@@ -380,7 +383,9 @@ class Tuner:
         for name, record in named.items():
             templates[name] = experiment.rules.parse(record.template or "")
         on_heldout = partial(self.callbacks.tell, "on_heldout")
-        heldout, differences = experiment.compare(evaluator, templates, on_heldout)
+        heldout, differences = experiment.compare(
+            evaluator, templates, on_heldout, known=self._known
+        )
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
             name=experiment.recipe.name,
@@ -424,7 +429,7 @@ class Tuner:
         assert record.template is not None  # it was asked with
         examples = self.experiment.splits.tuning[:images]
         template = self.experiment.rules.parse(record.template)
-        evaluation = evaluator.evaluate(template, examples)
+        evaluation = evaluator.evaluate(template, examples, again=len(record.rows))
         usage = replace(evaluation.usage, seconds=time.monotonic() - start)
         usage = record.usage + usage
         before = (*record.before, record.rows) if self.experiment.policy.is_open else ()
@@ -452,7 +457,7 @@ class Tuner:
             if held.template not in usages:  # a baseline that won was asked once
                 before = known.get(held.template)
                 usages[held.template] = held.usage if before is None else before + held.usage.new()
-        self.history.set_note("heldout usage", _USAGES.dump_python(usages))
+        self.history.set_note("heldout usage", _USAGES.dump_python(known | usages))
         accounted = []
         for held in heldout:
             usage = usages.pop(held.template, held.usage)

@@ -40,7 +40,6 @@ __all__ = [
     "Candidate",
     "ComparisonResult",
     "Difference",
-    "Finalist",
     "Held",
     "HeldoutResult",
     "IterationRecord",
@@ -60,8 +59,8 @@ __all__ = [
 
 #: What to do about answers that were cut off.
 CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
-#: The name of the objective's winner among held-out results where a person has chosen another.
-OBJECTIVES_CHOICE = "objective's choice"
+#: The name of the template that a run chose among held-out results where a person has chosen another.
+OBJECTIVES_CHOICE = "run's choice"
 #: The format of what is written to a run's folder.
 RUN_FORMAT = "taxtune run 3"
 State = Literal["complete", "failed", "void"]
@@ -373,25 +372,6 @@ class IterationRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Finalist:
-    """A template of the last rung, as the choice of the winner sees it.
-
-    Attributes:
-        iteration: Its iteration.
-        estimate: Its mean of the objective's aim, shrunk; larger is better.
-        low: A one-sided lower bound of the aim.
-        bounds: The same of each constraint's measure at its confidence, or the mean if it has none.
-        reached: Whether it reached every constraint.
-    """
-
-    iteration: int
-    estimate: float
-    low: float
-    bounds: dict[str, float] = field(default_factory=dict, hash=False)
-    reached: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Candidate:
     """A template that is worth choosing, by its tuning images.
 
@@ -466,8 +446,7 @@ class Selection:
         winner: Its iteration. A person may have chosen another since, see `TuneResult.is_chosen`.
         reached: Whether it reaches every constraint. If not, no template does, and it is a best
             estimate.
-        images: Tuning images that it and the other finalists were asked about.
-        finalists: The templates that were asked about most images, in the order of iterations.
+        images: Tuning images that it and its rivals were asked about.
         policy: The policy that the winner's answers are placed by.
         status: What is known of the winner if a constraint has a confidence: "certified" (its bound
             reaches every constraint, and so does that of every more cautious template),
@@ -485,7 +464,6 @@ class Selection:
     winner: int
     reached: bool
     images: int
-    finalists: tuple[Finalist, ...] = ()
     policy: dict[str, Any] = field(default_factory=dict, hash=False)
     status: Status | None = None
     held: tuple[Held, ...] = ()

@@ -42,7 +42,7 @@ def test_the_verdict_of_a_run_fits_a_screen():
     lines = text.splitlines()
     assert len(lines) <= 30
     assert max(map(len, lines)) <= 80
-    assert lines[0].split()[-2:] == ["baseline", "tuned"]
+    assert lines[0].split()[-2:] == ["baseline", "winner"]
     wrong = run.selection.outcomes.wrong
     certified = f"hP is at least 0.983 with 90 % confidence (120 tuning images with {wrong} wrong"
     assert f"Certified: {certified} answers)." in " ".join(lines)
@@ -61,7 +61,7 @@ def test_the_verdict_of_a_run_fits_a_screen():
 def test_the_candidates_are_counted_and_one_line_away():
     run = samples.with_candidates_of(samples.tune(n=5))
     lines = printed(run).splitlines()
-    at = lines.index("Candidates, by their tuning images (* what the objective takes):")
+    at = lines.index("Candidates, by their tuning images (* the run's choice):")
     shown = lines[at + 1 : at + 9]
     assert " ".join(shown[0].split()) == "no. wrong general exact of hP (90 % bound) proven"
     for row, line in zip(candidate_table(run).rows, shown[1:7:2], strict=True):

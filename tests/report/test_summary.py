@@ -148,7 +148,7 @@ def test_the_scores_that_matter_with_their_goals():
     found = summarise(samples.tune(n=3))
     assert found.scores == {"hp": "precision hP", "hr": "recall hR (goal 0.420)"}
     baseline, tuned = found.columns
-    assert (baseline.title, tuned.title, tuned.scores["hp"]) == ("baseline", "tuned", 0.962)
+    assert (baseline.title, tuned.title, tuned.scores["hp"]) == ("baseline", "winner", 0.962)
     assert baseline.changes == {}
     assert tuned.changes["hp"].difference == pytest.approx(0.091)
     several = summarise(samples.comparison(n=3))

@@ -18,7 +18,7 @@ import pytest
 from taxtune.classifier import load_classifier
 from taxtune.tracking.entities import CHAMPION, log_classifier
 from taxtune.tracking.store import open_store
-from taxtune.tuning.records import Finalist, Selection
+from taxtune.tuning.records import Selection
 from tests.report import samples
 from tests.serving.samples import BIRD, in_base64, save_field_guide
 
@@ -47,9 +47,7 @@ def logged(store, classifier, name, run=None, status=None):
     import mlflow
 
     result = replace(samples.tune(n=2), name=name)
-    chosen = Selection(
-        result.winner, False, 20, (Finalist(result.winner, 0.8, 0.7, {}),), status=status
-    )
+    chosen = Selection(result.winner, False, 20, status=status)
     with mlflow.start_run(run_id=run or a_run(store)) as active:
         mlflow.log_metric("heldout/hp", 0.962, step=result.winner)
         return log_classifier(replace(result, selection=chosen), active.info.run_id, classifier)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import taxtune
-from taxtune.errors import DataError
+from taxtune.errors import DataError, ResumeError
+from taxtune.report.formatting import role_of
 from taxtune.report.html import render_report
 from taxtune.report.summary import verdict
 from taxtune.tuning.records import OBJECTIVES_CHOICE
 from taxtune.tuning.run_folder import read_result
 from tests.cli.commands import run_captured
-from tests.tuning.toy import ToyVLM, make_files, toy, tuned
+from tests.tuning.toy import ToyVLM, Weighing, make_files, toy, tuned
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ def test_the_new_winner_is_asked_about_the_held_out_images_and_is_kept_until_it_
     assert (folder / "winner.j2").read_text() == chosen.best.template
     again = read_result(folder)
     assert (again.winner, again.is_chosen) == (number, True)
-    said = f"Chosen by a person after looking at the results; the objective took iteration {run.winner}"
+    said = f"Chosen by a person after looking at the results; the run chose iteration {run.winner}"
     assert said in verdict(again)
     assert said in render_report(again)
     assert taxtune.load_classifier(folder, vlm=ToyVLM()).template == chosen.best.template
@@ -69,6 +72,52 @@ def test_the_new_winner_is_asked_about_the_held_out_images_and_is_kept_until_it_
     assert not back.is_chosen
     assert [held.name for held in back.heldout] == ["baseline", "winner"]
     assert not tuned(toy(tmp_path), resume=True).is_chosen
+
+
+def test_a_choice_asks_no_more_where_the_answers_are_gone(run, tmp_path):
+    for file in tmp_path.glob("answers.db*"):
+        file.unlink()
+    vlm = ToyVLM()
+    chosen = run.choose(other(run), vlm=vlm)
+    assert vlm.asked == len(run.heldout_winner.rows)
+    assert chosen.heldout[0].scores == run.heldout[0].scores
+    assert chosen.heldout[0].intervals == run.heldout[0].intervals
+    assert chosen.usage.vlm.calls == run.usage.vlm.calls + vlm.asked
+
+
+def test_another_model_is_refused(run):
+    vlm = ToyVLM()
+    vlm.identity["model"] = "other"
+    with pytest.raises(ResumeError, match=r'vlm\.model: was "toy", is "other"'):
+        run.choose(other(run), vlm=vlm)
+    assert vlm.asked == 0
+
+
+def test_what_is_held_chooses_the_threshold_of_another_winner_too(tmp_path):
+    held = ("objective.kind=hr_at_hp", "objective.hp_target=0.5", "objective.confidence_level=0.5")
+    setup = toy(tmp_path, "policy.kind=posterior", *held, vlm=Weighing())
+    run = tuned(setup)
+    tuned_for_it = {}
+    for each in (other(run), run.winner):
+        tuned_for_it[each] = run.choose(each, vlm=Weighing()).selection.policy
+    assert tuned_for_it[run.winner] == run.selection.policy
+
+
+def test_a_function_that_is_not_kept_chooses_no_threshold(tmp_path):
+    def mine(scores):
+        return scores.hf
+
+    setup = toy(tmp_path, "policy.kind=posterior", vlm=Weighing())
+    run = tuned(setup, objective=mine)
+    with pytest.raises(taxtune.TaxtuneError, match="a function of your own"):
+        run.choose(other(run), vlm=Weighing())
+
+
+def test_the_choice_of_the_objective_has_a_name_where_it_has_no_role(run):
+    taken = [replace(each, roles=()) for each in run.selection.candidates if each.taken]
+    selection = replace(run.selection, candidates=tuple(taken))
+    passed_over = replace(run, winner=other(run), selection=selection)
+    assert role_of(passed_over, run.winner) == "the run's choice"
 
 
 def test_what_is_not_there_is_refused_and_a_failure_leaves_the_run_as_it_was(run, tmp_path):

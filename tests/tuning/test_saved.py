@@ -16,7 +16,7 @@ from taxtune.policies import SelfConsistency
 from taxtune.recipe import load_recipe
 from taxtune.settings import ApiVLMSettings
 from taxtune.tuning.build import Setup
-from taxtune.tuning.saved import find_saved, read_saved, read_tree, write_saved
+from taxtune.tuning.saved import find_saved, read_saved, write_saved
 from tests.tuning.toy import ToyVLM, Wavering, compared, make_files, toy, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
@@ -98,8 +98,7 @@ def saved(made, tmp_path):
 
 def test_the_password_of_a_server_is_not_written(saved):
     vlm = ApiVLMSettings(model="openai/eyes", api_base="http://me:secret@127.0.0.1:9/v1")
-    content = read_saved(saved)
-    write_saved(saved, content.model_copy(update={"vlm": vlm}), read_tree(saved, content))
+    write_saved(saved, read_saved(saved).model_copy(update={"vlm": vlm}))
     assert "secret" not in (saved / "classifier.json").read_text()
     assert read_saved(saved).vlm.api_base == "http://***@127.0.0.1:9/v1"
 
