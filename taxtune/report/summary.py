@@ -143,8 +143,8 @@ class Winner:
 
     @property
     def offer(self) -> str:
-        """What the model's own probabilities would bring; empty where they bring nothing."""
-        return self.run.where.get("probabilities", "")
+        """What the model's own probabilities would bring; empty where that is not known."""
+        return "" if self.run.is_chosen else self.run.where.get("probabilities", "")
 
 
 @dataclass(frozen=True, slots=True)

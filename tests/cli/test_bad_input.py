@@ -362,7 +362,7 @@ CHANGES = {
     "new image": (add_image, "1 new image: new.png"),
     "label": (
         edit("manifest.csv", "navy0.png,navy", "navy0.png,azure"),
-        "1 image changed: navy0.png: navy → azure",
+        "1 label changed: navy0.png: navy → azure",
     ),
     "taxonomy": (
         edit("tree.csv", "azure,bluish", "azure,reddish"),

@@ -164,3 +164,20 @@ def test_the_command_chooses_and_shows_three_templates(tmp_path):
     assert "Chosen by a person" in chosen.out
     report = (tmp_path / "runs" / "toy" / "report.html").read_text()
     assert "Chosen by a person" in report
+
+
+def test_a_run_of_a_folder_and_a_function_needs_the_function_again_and_nothing_else(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    make_files(tmp_path)
+    run = taxtune.tune(
+        "tree.csv",
+        "manifest.csv",
+        lambda prompt: prompt,
+        settings={"iterations": 2, "max_off_tree": 1.0},
+        out="run",
+    )
+    number = next(number for number in (1, 2) if number != run.winner)
+    chosen = run.choose(number, vlm=lambda prompt: prompt)
+    assert chosen.winner == number
