@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from taxtune.atomic import make_folder
+from taxtune.data.sources import Source
 from taxtune.errors import DataError, TaxtuneError, command
 from taxtune.metrics.table import TemplateScores
 from taxtune.models import AnswerStore, Model
@@ -32,6 +33,7 @@ from taxtune.tuning.run_folder import (
     describe,
     files_shown,
     identity_of,
+    images_of,
     next_folder,
     note_answers,
     recipe_of,
@@ -89,7 +91,11 @@ def tune(
 
 
 def setup_of(
-    run: TuneResult, *, recipe: Recipe | str | Path | None = None, vlm: Model | None = None
+    run: TuneResult,
+    *,
+    recipe: Recipe | str | Path | None = None,
+    vlm: Model | None = None,
+    examples: Source | None = None,
 ) -> Setup:
     """Returns the setup of a finished run.
 
@@ -97,15 +103,18 @@ def setup_of(
         run: The run.
         recipe: Its recipe, where the run does not know it.
         vlm: The model, for a run with a model of one's own.
+        examples: The images, for a run whose images were given in Python and in no file.
 
     Raises:
-        RecipeError: If the recipe is not known, or the model has to be given.
+        RecipeError: If the recipe is not known, or the model or the images have to be given.
     """
     if recipe is None:
-        recipe = recipe_of(run, given=() if vlm is None else ("vlm",))
+        examples = images_of(run) if examples is None else examples
+        given = {"vlm": vlm, "data": examples}
+        recipe = recipe_of(run, given=[group for group in given if given[group] is not None])
     elif not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)
-    return Setup(recipe, Path(run.folder), vlm=vlm)
+    return Setup(recipe, Path(run.folder), vlm=vlm, examples=examples)
 
 
 def choose(

@@ -258,7 +258,7 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out"
     left = (plan.images or 0) - plan.tuning_images - plan.heldout_images
     if left > 0:
-        splits += f", {left:,} in neither"
+        splits += f", {left:,} left for `taxtune calibrate`"
     facts.append(("splits", splits))
     if len(plan.rungs) > 1:
         first, *later = plan.rungs
@@ -282,7 +282,7 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.arbiter:
         facts.append(("arbiter calls", _arbiter_calls(plan)))
     most = f"{100 * plan.max_off_tree:.0f} %"
-    stops = f"the run stops if more than {most} of the baseline's answers are (max_off_tree)"
+    stops = f"the run stops if more than {most} of the baseline's answers name nothing on it (max_off_tree)"
     facts.append(("off the tree", stops))
     return facts + [("note", text) for text in plan.notes]
 
