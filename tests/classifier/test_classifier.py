@@ -66,19 +66,6 @@ def test_it_is_shown_in_three_lines(run):
     assert repr(classifier).endswith("the mean of 1 - hP is at most 0.02 with 90 % confidence")
 
 
-@by_policy
-def test_it_labels_the_held_out_images_as_the_run_did(tmp_path, overrides):
-    result = toy_run(tmp_path, *overrides)
-    classifier = taxtune.load_classifier(tmp_path / "run", vlm=Wavering())
-    rows = result.heldout[-1].rows
-    found = classifier.classify([tmp_path / "in" / row.image for row in rows])
-    for one, row in zip(found, rows, strict=True):
-        assert one.placed == row.placed
-        assert not overrides or one.confidence == row.confidence
-        assert Path(one.image).name == row.image
-        assert one.failure is None
-
-
 def test_images_may_be_in_no_file_and_bad_ones_fail_alone(tmp_path, run):
     classifier = taxtune.load_classifier(run, vlm=ToyVLM())
     file = all_images(tmp_path)[0]
@@ -106,6 +93,11 @@ def test_a_calibration_takes_the_place_of_the_runs_own_policy(run):
     classifier = taxtune.load_classifier(run, calibrated=True, vlm=Wavering())
     assert classifier.policy == found.policy
     assert isinstance(classifier.policy, SelfConsistency)
+    file = run / "classifier" / "classifier.json"
+    saved = json.loads(file.read_text())
+    file.write_text(json.dumps(saved | {"template": "Which colour is this?"}))
+    with pytest.raises(DataError, match=r"another template.*taxtune calibrate .*--risk 0.3"):
+        taxtune.load_classifier(run, calibrated=True, vlm=Wavering())
 
 
 def test_what_is_not_one_finished_run_with_a_model_says_so(run):
