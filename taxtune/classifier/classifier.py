@@ -29,7 +29,7 @@ from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.run_folder import as_texts
-from taxtune.tuning.saved import FILE, Saved, pinned, write_saved
+from taxtune.tuning.saved import FILE, Saved, pinned, tree_columns, write_saved
 from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
@@ -384,11 +384,11 @@ class Classifier:
             mapper=mapper,
             placed_by=as_texts(self.mapper.identity()),
             seed=recipe.seed,
-            taxonomy=self.taxonomy.digest,
+            taxonomy=tree_columns(self.taxonomy),
             reliability=self.reliability,
             guarantee=self.guarantee,
         )
-        write_saved(folder, saved, self.taxonomy)
+        write_saved(folder, saved)
         return folder
 
     def predict(self, images: Any) -> NDArray[np.object_]:

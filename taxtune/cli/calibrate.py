@@ -168,7 +168,7 @@ def _print(calibration: Calibration) -> None:
 
     def needs(threshold: float | None) -> str:
         if is_posterior:
-            return f"{100 * (threshold or 0):.6g} % of the probability"
+            return f"{100 * (threshold or 0):.4g} % of the probability"
         return f"{round((threshold or 0) * samples)} of {samples} answers"
 
     whole = "the probability" if is_posterior else "the answers"

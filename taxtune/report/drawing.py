@@ -215,6 +215,7 @@ def name_points(
             fontsize=8.5,
             fontweight="bold" if point.is_bold else "normal",
             arrowprops={"arrowstyle": "-", "lw": 0.7, "color": GREY, "shrinkA": 0, "shrinkB": 3},
+            bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
             zorder=8,
         )
         name.set_in_layout(False)

@@ -12,11 +12,11 @@ from textwrap import shorten
 from typing import Any
 
 from taxtune import atomic
+from taxtune.errors import DataError
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, OFF_TREE, UNTRUE, WRONG
 from taxtune.progress import track
 from taxtune.report import gallery
-from taxtune.report.candidates import candidate_table, choose_command
 from taxtune.report.drawing import inline_svg, save_figure
 from taxtune.report.figures import draw_plane
 from taxtune.report.formatting import (
@@ -37,6 +37,8 @@ from taxtune.report.formatting import (
 from taxtune.report.output import page
 from taxtune.report.summary import account_lines, summarise
 from taxtune.report.tables import (
+    candidate_table,
+    choose_command,
     doubt_table,
     rank_table,
     score_table,
@@ -59,6 +61,7 @@ _SIGNS = {
     GENERAL: ("✓", "better"),
     EXACT: ("✓", "better"),
 }
+_PICTURE = "data:image/jpeg;"  # how the page has one
 _SIDE = 320  # pixels of the first screen's image
 
 
@@ -97,10 +100,23 @@ def save_report(result: Result, path: str | Path | None = None) -> Path:
         path: The file; None for `report.html` in the run's folder.
 
     Raises:
-        TaxtuneError: If it cannot be written.
+        TaxtuneError: If it cannot be written, or the page in the run's folder would lose pictures,
+            whose image files are gone.
     """
-    file = Path(result.folder) / "report.html" if path is None else Path(path)
-    return atomic.write_text(file, render_report(result))
+    text = render_report(result)
+    if path is not None:
+        return atomic.write_text(Path(path), text)
+    file = Path(result.folder) / "report.html"
+    before = file.read_bytes().count(_PICTURE.encode()) if file.is_file() else 0
+    lost = before - text.count(_PICTURE)
+    if lost > 0:
+        raise DataError(
+            f"The page would lose {lost:,} of its {before:,} pictures: their image files are not "
+            "where the run found them.",
+            file=file,
+            remedy="Put the images back, or write another page with --out.",
+        )
+    return atomic.write_text(file, text)
 
 
 def render_report(result: Result, plane: Path | None = None) -> str:

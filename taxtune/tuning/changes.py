@@ -96,9 +96,14 @@ def _differences(
     new = [name for key, (name, _) in now.items() if key not in before]
     gone = [name for key, (name, _) in before.items() if key not in now]
     lines = []
-    for names, line in ((new, "new {}"), (gone, "{} gone"), (changed, "{} changed")):
+    label = "label" if kind == "image" else kind
+    for names, word, line in (
+        (new, kind, "new {}"),
+        (gone, kind, "{} gone"),
+        (changed, label, "{} changed"),
+    ):
         if names:
-            things = line.format(kind if len(names) == 1 else f"{kind}s")
+            things = line.format(word if len(names) == 1 else f"{word}s")
             lines.append(f"{len(names):,} {things}: {_first(names)}")
     return lines
 

@@ -330,12 +330,22 @@ def read_note(folder: Path, key: str) -> Any:
     return _read_attribute(folder, _NOTE + key)
 
 
-def check_resumable(folder: Path, identity: Mapping[str, Any], anew: str) -> None:
-    """Raises the error of a run that cannot go on, as a `History` does; writes nothing."""
+def check_resumable(
+    folder: Path, identity: Mapping[str, Any], anew: str, *, only: tuple[str, ...] = ("",)
+) -> None:
+    """Raises the error of a run that cannot go on, as a `History` does; writes nothing.
+
+    `only` are beginnings of the keys that must be the same.
+    """
     if is_begun(folder):
         _check_format(folder, _read_attribute(folder, "format"))
         known = _read_attribute(folder, _IDENTITY) or {}
-        _check_same(folder, known, _plain(identity), anew)
+        now = _plain(identity)
+        for key in [*known.keys(), *now.keys()]:
+            if not key.startswith(only):
+                known.pop(key, None)
+                now.pop(key, None)
+        _check_same(folder, known, now, anew)
 
 
 def _read_attribute(folder: Path, key: str) -> Any:

@@ -37,6 +37,7 @@ __all__ = [
     "files_shown",
     "finished_run",
     "identity_of",
+    "images_of",
     "next_folder",
     "note_answers",
     "read_result",
@@ -382,6 +383,16 @@ def finished_run(folder: Path) -> TuneResult:
             "The folder does not hold one tuning run.", file=folder, remedy=f"Give {names}."
         )
     return result
+
+
+def images_of(result: TuneResult) -> Path | None:
+    """Returns the folder or the table of images that a run was given in Python, while it is there."""
+    settings = load_yaml(result.provenance.recipe or "")
+    data = settings.get("data") if isinstance(settings, dict) else None
+    if not isinstance(data, dict) or data.get("kind") != "python":
+        return None
+    path = Path(str(data.get("path")))
+    return path if path.exists() else None
 
 
 def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:

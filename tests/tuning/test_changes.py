@@ -53,7 +53,7 @@ def test_another_label_and_other_content_are_told_apart():
     assert changes_in_words(BEFORE, inputs(images=images, splits=B)) == [
         "1 new image: 3.png",
         "1 image gone: 3.png",
-        "2 images changed: 0.png: robin → wren; 1.png: robin → wren",
+        "2 labels changed: 0.png: robin → wren; 1.png: robin → wren",
     ]
 
 

@@ -122,7 +122,7 @@ def test_a_run_is_not_overwritten_nor_mixed_with_another(tmp_path, whole):
     session = toy(tmp_path)
     manifest.write_text(manifest.read_text().replace("navy0.png,navy", "navy0.png,azure"))
     assert "images" not in str(error.value), "they follow from the seed"
-    with pytest.raises(ResumeError, match=r"1 image changed: navy0\.png: navy → azure"):
+    with pytest.raises(ResumeError, match=r"1 label changed: navy0\.png: navy → azure"):
         tuned(session, resume=True)
 
 
