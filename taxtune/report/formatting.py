@@ -11,7 +11,13 @@ from taxtune.metrics.outcomes import WRONG, Outcomes
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.metrics.table import SCORES, TemplateScores
-from taxtune.tuning.records import ComparisonResult, HeldoutResult, SampleResult, TuneResult
+from taxtune.tuning.records import (
+    OBJECTIVES_CHOICE,
+    ComparisonResult,
+    HeldoutResult,
+    SampleResult,
+    TuneResult,
+)
 
 __all__ = [
     "MINUS",
@@ -76,7 +82,7 @@ def spread_wrong(outcomes: Outcomes) -> str:
     if share is None:
         return "no label was given"
     ends = f"{100 * share.low:.1f} to {100 * share.high:.1f} %"
-    return f"{outcomes.counts.get(WRONG, 0):,} of {outcomes.labels:,} ({ends})"
+    return f"{outcomes.count(WRONG):,} of {outcomes.labels:,} ({ends})"
 
 
 def wrong_labels(outcomes: Outcomes) -> str:
@@ -119,11 +125,11 @@ def result_runs(result: Result) -> tuple[TuneResult, ...]:
 def role_of(run: TuneResult, iteration: int) -> str:
     """Returns the roles of an iteration among the candidates: "winner, boldest"; empty if it is none."""
     roles = ["winner"] if iteration == run.winner else []
-    for candidate in run.selection.candidates if run.selection else ():
+    for candidate in run.shortlist:
         if candidate.iteration == iteration:
-            roles += candidate.roles
             if candidate.taken and not roles:
-                roles = ["the run's choice"]
+                roles.append(f"the {OBJECTIVES_CHOICE}")
+            roles += candidate.roles
     return ", ".join(roles)
 
 

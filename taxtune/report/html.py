@@ -17,7 +17,6 @@ from taxtune.metrics.names import metric_name
 from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, OFF_TREE, UNTRUE, WRONG
 from taxtune.progress import track
 from taxtune.report import gallery
-from taxtune.report.candidates import candidate_table, choose_command
 from taxtune.report.drawing import inline_svg, save_figure
 from taxtune.report.figures import draw_plane
 from taxtune.report.formatting import (
@@ -38,6 +37,8 @@ from taxtune.report.formatting import (
 from taxtune.report.output import page
 from taxtune.report.summary import account_lines, summarise
 from taxtune.report.tables import (
+    candidate_table,
+    choose_command,
     doubt_table,
     rank_table,
     score_table,

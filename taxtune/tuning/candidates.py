@@ -123,9 +123,13 @@ def _roles(
 
 
 def _add(chosen: list[Candidate], candidate: Candidate, role: Role) -> None:
-    """Adds a candidate, or its role to one with the same counts, which says the same to a person."""
+    """Adds a candidate, or its role to one with the same counts, which says the same to a person.
+
+    Only the baseline is called the baseline.
+    """
     for place, other in enumerate(chosen):
-        if other.outcomes.counts == candidate.outcomes.counts:
+        is_alike = role != "baseline" and other.outcomes.counts == candidate.outcomes.counts
+        if is_alike or other.iteration == candidate.iteration:
             chosen[place] = replace(other, roles=(*other.roles, role))
             return
     chosen.append(replace(candidate, roles=(role,)))

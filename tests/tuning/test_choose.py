@@ -57,7 +57,8 @@ def test_the_new_winner_is_asked_about_the_held_out_images_and_is_kept_until_it_
     assert (folder / "winner.j2").read_text() == chosen.best.template
     again = read_result(folder)
     assert (again.winner, again.is_chosen) == (number, True)
-    said = f"Chosen by a person after looking at the results; the run chose iteration {run.winner}"
+    said = "Chosen by a person after looking at the results (not among the candidates); the run "
+    said += f"chose iteration {run.winner}."
     assert said in verdict(again)
     assert said in render_report(again)
     assert taxtune.load_classifier(folder, vlm=ToyVLM()).template == chosen.best.template
