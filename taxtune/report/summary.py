@@ -493,11 +493,9 @@ def cost_line(usage: Usage) -> str:
     parts = [_counted(usage.vlm.calls, "call")]
     if usage.vlm.from_store:
         parts.append(f"{_counted(usage.vlm.from_store, 'answer')} kept from before")
-    if usage.proposer != ModelUsage():
-        parts.append(_counted(usage.proposer.calls, "LLM call"))
-    if usage.judge != ModelUsage():
-        parts.append(_counted(usage.judge.calls, "judge call"))
-    models = (usage.vlm, usage.proposer, usage.judge)
+    others = _other_models(usage)
+    parts += [_counted(other.calls, f"{name} call") for name, other in others.items()]
+    models = (usage.vlm, *others.values())
     unknown = any(model.cost_usd is None and model.calls for model in models)
     usd = usage.cost_usd or 0.0
     price = "under $0.01" if 0 < usd < 0.005 else f"${usd:,.2f}"
@@ -508,12 +506,15 @@ def cost_line(usage: Usage) -> str:
 
 def account_lines(usage: Usage) -> list[tuple[str, str]]:
     """Returns the calls of a run and their cost as named lines, one per model."""
-    lines = [("VLM calls", _asked(usage.vlm))]
-    if usage.proposer != ModelUsage():
-        lines.append(("LLM calls", _asked(usage.proposer)))
-    if usage.judge != ModelUsage():
-        lines.append(("judge calls", _asked(usage.judge)))
+    models = {"VLM": usage.vlm} | _other_models(usage)
+    lines = [(f"{name} calls", _asked(model)) for name, model in models.items()]
     return [*lines, ("time", _duration(usage.seconds))]
+
+
+def _other_models(usage: Usage) -> dict[str, ModelUsage]:
+    """Returns the models that were asked besides the vision-language model, by name."""
+    models = {"LLM": usage.proposer, "judge": usage.judge}
+    return {name: model for name, model in models.items() if model != ModelUsage()}
 
 
 def _asked(usage: ModelUsage) -> str:
