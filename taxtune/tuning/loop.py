@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -196,12 +197,17 @@ class Tuner:
         check_run_folder(self.folder, resume=self.resume)
         with track("opening the history"):
             self._open()
+        with self._asking() as evaluator:
+            return self._run(evaluator)
+
+    @contextmanager
+    def _asking(self) -> Iterator[Evaluator]:
+        """Gives what asks; at the end callbacks are told how it went, and the history is closed."""
         status = "failed"
         try:
             with AnswerStore(self.experiment.answers) as store:
-                result = self._run(self.experiment.evaluator(store))
+                yield self.experiment.evaluator(store)
             status = "finished"
-            return result
         except KeyboardInterrupt:
             status = "killed"
             raise
@@ -225,17 +231,12 @@ class Tuner:
             self._known = {held.template: held for held in earlier.heldout}
         self._started = time.monotonic()
         self.history = History(self.folder, "", None, resume=True, lock=self.lock)
-        before = self.history.note(_CHOSEN)
+        winner = self.history.record(iteration)
         is_own = iteration == earlier.selection.winner
-        status = "failed"
-        try:
-            self.history.set_note(_CHOSEN, None if is_own else iteration)
-            with AnswerStore(self.experiment.answers) as store:
-                evaluator = self.experiment.evaluator(store)
-                evaluator, selection = self._with_threshold(evaluator, earlier.selection)
-                self.callbacks.tell("on_start", self, self.history.records())
-                made = self._result(evaluator, selection)
-            status = "finished"
+        with self._asking() as evaluator:
+            evaluator, selection = self._with_threshold(evaluator, earlier.selection, winner)
+            self.callbacks.tell("on_start", self, self.history.records())
+            made = self._result(evaluator, selection, winner)
             result = replace(
                 earlier,
                 winner=made.winner,
@@ -244,15 +245,9 @@ class Tuner:
                 selection=selection,
                 seconds=made.seconds,
             )
+            self.history.set_note(_CHOSEN, None if is_own else iteration)
             self._write(result)
             return result
-        finally:
-            if status == "failed":
-                self.history.set_note(_CHOSEN, before)
-            try:
-                self.callbacks.tell("on_stop", status)
-            finally:
-                self.history.close()
 
     def _open(self) -> None:
         """Opens the history, once all that is asked is known to answer."""
@@ -286,9 +281,11 @@ class Tuner:
             self.callbacks.tell("on_start", self, done)
         self._search(evaluator)
         selection = self._selection()
-        evaluator, selection = self._with_threshold(evaluator, selection)
+        chosen = self.history.note(_CHOSEN)
+        winner = self.history.record(selection.winner if chosen is None else chosen)
+        evaluator, selection = self._with_threshold(evaluator, selection, winner)
         self.callbacks.tell("on_selection", selection)
-        result = self._result(evaluator, selection)
+        result = self._result(evaluator, selection, winner)
         self._write(result)
         return result
 
@@ -343,13 +340,12 @@ class Tuner:
         return with_candidates(selection, records, self.experiment.objective)
 
     def _with_threshold(
-        self, evaluator: Evaluator, selection: Selection
+        self, evaluator: Evaluator, selection: Selection, winner: IterationRecord
     ) -> tuple[Evaluator, Selection]:
         """Returns evaluator and choice with the threshold of a policy that leaves it open."""
         experiment = self.experiment
         if not experiment.policy.is_open:
             return evaluator, selection
-        winner = self._winner(selection)
         threshold = final_threshold(
             experiment.taxonomy,
             experiment.weights,
@@ -364,17 +360,13 @@ class Tuner:
             selection = replace(selection, status="estimate", candidates=tuple(candidates))
         return evaluator.with_policy(policy), selection
 
-    def _winner(self, selection: Selection) -> IterationRecord:
-        """Returns the iteration that a person has chosen, or else the objective."""
-        chosen = self.history.note(_CHOSEN)
-        return self.history.record(selection.winner if chosen is None else int(chosen))
-
-    def _result(self, evaluator: Evaluator, selection: Selection) -> TuneResult:
+    def _result(
+        self, evaluator: Evaluator, selection: Selection, winner: IterationRecord
+    ) -> TuneResult:
         """Returns the result, once baseline and winner are asked about the held-out images."""
         experiment = self.experiment
         objective = experiment.objective
         records = self.history.records()
-        winner = self._winner(selection)
         named = {"baseline": records[0]}
         if winner.iteration != selection.winner:
             named[OBJECTIVES_CHOICE] = self.history.record(selection.winner)

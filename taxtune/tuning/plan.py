@@ -191,7 +191,6 @@ def make_plan(
             effort=effort,
             chosen=one.limits() == recipe.limits(),
             vlm_calls=counted.vlm,
-            llm_calls=counted.llm,
             usd=None if cost.usd is None else counted.vlm * cost.usd,
             minutes=None if seconds is None else counted.vlm * seconds / 60,
         )
