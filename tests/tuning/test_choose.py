@@ -152,7 +152,7 @@ class Down(ToyVLM):
 
 def test_a_comparison_that_has_the_winner_of_before_is_told(tmp_path, caplog):
     hp, _ = compared(toy(tmp_path), ("hp", "accuracy")).runs
-    hp.choose(others(hp)[0], vlm=ToyVLM())
+    hp.choose(other(hp), vlm=ToyVLM())
     assert f"The comparison in {tmp_path / 'run'} has the winner of before" in caplog.text
 
 
