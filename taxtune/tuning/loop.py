@@ -238,6 +238,7 @@ class Tuner:
                 winner=made.winner,
                 heldout=made.heldout,
                 differences=made.differences,
+                where=made.where,
                 selection=selection,
                 seconds=made.seconds,
             )

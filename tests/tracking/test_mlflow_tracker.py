@@ -163,7 +163,7 @@ def check_metrics(run, result):
     assert run.metrics["heldout/exact"] == sum(row.exact for row in answered)
     assert sum(run.metrics[f"heldout/{key}"] for key in leading[:3]) == len(answered)
     # The baseline's, then the winner's.
-    assert run.steps("heldout/hp") == {0: 0.871, 1: 0.962}
+    assert run.steps("heldout/hp") == {0: 0.871, 9: 0.962}
     scored = [record for record in result.iterations if record.scores is not None]
     hp = {record.iteration: record.scores.hp for record in scored}
     assert run.steps("tuning/hp") == hp
