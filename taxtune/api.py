@@ -373,6 +373,7 @@ def choose(
     *,
     recipe: Recipe | str | Path | None = None,
     vlm: Model | Callable[..., Any] | None = None,
+    examples: Source | None = None,
     progress: bool | None = None,
 ) -> TuneResult:
     """Makes another template of a finished run its winner, such as one of its candidates.
@@ -385,6 +386,7 @@ def choose(
         iteration: The number of the template's iteration.
         recipe: The run's recipe, where the run does not know it.
         vlm: The model, for a run with a model of one's own.
+        examples: The images, where they were given in Python as values and not as a folder or file.
         progress: As in `tune`.
 
     Returns:
@@ -400,7 +402,7 @@ def choose(
 
     earlier = finished_run(Path(run)) if isinstance(run, str | Path) else run
     model = None if vlm is None else make_model(vlm)
-    setup = runs.setup_of(earlier, recipe=recipe, vlm=model)
+    setup = runs.setup_of(earlier, recipe=recipe, vlm=model, examples=examples)
     with _shown(progress):
         return runs.choose(setup, earlier, iteration, runs.recording_callbacks(setup))
 

@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from taxtune.atomic import make_folder
+from taxtune.data.sources import Source
 from taxtune.errors import DataError, TaxtuneError, command
+from taxtune.metrics.table import TemplateScores
 from taxtune.models import AnswerStore, Model
-from taxtune.objective import OBJECTIVES
+from taxtune.objective import Objective
 from taxtune.progress import note, track_each
 from taxtune.recipe import Recipe, load_recipe
 from taxtune.tuning.build import AnyObjective, Setup, build, build_each, make_objective
 from taxtune.tuning.calibrate import CALIBRATION
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.history import locked
+from taxtune.tuning.history import check_resumable, locked
 from taxtune.tuning.loop import Callbacks, ComparisonGroup, Tuner
 from taxtune.tuning.metrics import Metric
 from taxtune.tuning.records import ComparisonResult, Difference, HeldoutResult, TuneResult
@@ -30,6 +32,9 @@ from taxtune.tuning.run_folder import (
     check_run_folder,
     describe,
     files_shown,
+    identity_of,
+    images_of,
+    next_folder,
     note_answers,
     recipe_of,
     write_result,
@@ -86,7 +91,11 @@ def tune(
 
 
 def setup_of(
-    run: TuneResult, *, recipe: Recipe | str | Path | None = None, vlm: Model | None = None
+    run: TuneResult,
+    *,
+    recipe: Recipe | str | Path | None = None,
+    vlm: Model | None = None,
+    examples: Source | None = None,
 ) -> Setup:
     """Returns the setup of a finished run.
 
@@ -94,15 +103,18 @@ def setup_of(
         run: The run.
         recipe: Its recipe, where the run does not know it.
         vlm: The model, for a run with a model of one's own.
+        examples: The images, for a run whose images were given in Python and in no file.
 
     Raises:
-        RecipeError: If the recipe is not known, or the model has to be given.
+        RecipeError: If the recipe is not known, or the model or the images have to be given.
     """
     if recipe is None:
-        recipe = recipe_of(run, given=() if vlm is None else ("vlm",))
+        examples = images_of(run) if examples is None else examples
+        given = {"vlm": vlm, "data": examples}
+        recipe = recipe_of(run, given=[group for group in given if given[group] is not None])
     elif not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)
-    return Setup(recipe, Path(run.folder), vlm=vlm)
+    return Setup(recipe, Path(run.folder), vlm=vlm, examples=examples)
 
 
 def choose(
@@ -127,8 +139,7 @@ def choose(
     folder = setup.folder
     _check_choice(earlier, iteration)
     with locked(folder) as lock:
-        is_known = earlier.objective in OBJECTIVES
-        experiment = build(setup, earlier.objective if is_known else None)
+        experiment = build(setup, _objective_of(earlier, setup.recipe))
         heldout = [(row.example, row.target) for row in earlier.heldout_winner.rows]
         if heldout != [(example.id, example.target) for example in experiment.splits.heldout]:
             raise DataError(
@@ -136,6 +147,9 @@ def choose(
                 file=folder,
                 remedy="Choose with the images, the labels and the tree of the run, or tune again.",
             )
+        parts = ("vlm.", "mapper.", "policy.")
+        anew = f"--out {next_folder(folder)}"
+        check_resumable(folder, identity_of(experiment), anew, only=parts)
         tuner = Tuner(experiment, folder, callbacks=callbacks, lock=lock)
         result = tuner.choose(iteration, earlier)
     if (folder / CALIBRATION).exists() and result.winner != earlier.winner:
@@ -144,6 +158,23 @@ def choose(
             f"{command('calibrate', folder, '--risk', '0.02')}"
         )
     return result
+
+
+def _objective_of(run: TuneResult, recipe: Recipe) -> Objective:
+    """Returns the objective of a finished run; a function of one's own is not kept and cannot score."""
+
+    def unknown(_: TemplateScores) -> float:
+        raise TaxtuneError(
+            "The objective is a function of your own, which is not kept, and chooses the threshold.",
+            value=run.objective,
+            remedy="Tune with a policy.threshold that is a number to choose among its templates.",
+        )
+
+    try:
+        made = make_objective(recipe, run.objective)
+    except TaxtuneError:
+        made = Objective(run.objective, unknown)
+    return replace(made, constraints=run.constraints)
 
 
 def _check_choice(run: TuneResult, iteration: int) -> None:

@@ -22,7 +22,7 @@ from taxtune.atomic import check_in_place
 from taxtune.errors import DataError
 from taxtune.progress import note
 
-__all__ = ["Identity", "Store", "cache_folder"]
+__all__ = ["Identity", "Store", "cache_folder", "open_to_read"]
 
 #: Everything about what computes a value that can change it, by name.
 Identity = Mapping[str, str | int | float | None]
@@ -51,6 +51,14 @@ def cache_folder(folder: str | Path | None, *below: str) -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("taxtune").joinpath(*below)
+
+
+def open_to_read(file: Path) -> sqlite3.Connection:
+    """Opens a database without making or changing a file, whoever writes to it."""
+    # Without a log beside it, nobody writes to the file, and it is read without a lock.
+    has_log = file.with_name(f"{file.name}-wal").exists()
+    address = f"{file.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+    return sqlite3.connect(address, uri=True, timeout=10)
 
 
 class Store(ABC, Generic[Item, Value]):

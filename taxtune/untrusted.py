@@ -6,9 +6,12 @@ spreadsheet.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["redact", "spreadsheet_cell", "visible", "well_formed"]
+__all__ = ["json_line", "redact", "spreadsheet_cell", "visible", "well_formed"]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _FORMULA = re.compile(r"[=+\-@\t\n＝＋－＠]")
@@ -26,6 +29,13 @@ def well_formed(text: str) -> str:
 def visible(text: str) -> str:
     """Returns a text with its control characters, which a terminal would obey, spelled out."""
     return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+def json_line(record: Mapping[Any, Any]) -> str:
+    """Returns a record as JSON in one line; what JSON lacks is text."""
+    line = json.dumps(record, ensure_ascii=False, default=str)
+    # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
+    return line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"})
 
 
 def redact(text: str) -> str:

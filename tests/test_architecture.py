@@ -20,6 +20,7 @@ OFFERED = {
     ("taxtune.tuning.records", "taxtune.api"),
     ("taxtune.tuning.records", "taxtune.report.figures"),
     ("taxtune.tuning.records", "taxtune.report.paper"),
+    ("taxtune.tuning.records", "taxtune.report.tables"),
 }
 
 

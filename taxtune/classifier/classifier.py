@@ -29,7 +29,7 @@ from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.asker import Asker
 from taxtune.tuning.run_folder import as_texts
-from taxtune.tuning.saved import FILE, Saved, pinned, write_saved
+from taxtune.tuning.saved import FILE, Saved, pinned, tree_columns, write_saved
 from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
@@ -227,9 +227,7 @@ class Classifier:
         if self.recipe is not None:
             promise = f"tuned for {metric_name(self.recipe.objective.kind)}; {promise}"
         if self.guarantee is not None:
-            level = self.guarantee.confidence_level
-            sure = "in expectation" if level is None else f"with {100 * level:g} % confidence"
-            promise = f"1 - hP at most {self.guarantee.risk:g} on images like these, {sure}"
+            promise = f"on images like those of the calibration {self.guarantee}"
         prompt = shorten(self.prompt, 70, placeholder="…")
         return f"{self.name}: {prompt}\nmodel {model}, policy: {policy}\n{promise}"
 
@@ -386,11 +384,11 @@ class Classifier:
             mapper=mapper,
             placed_by=as_texts(self.mapper.identity()),
             seed=recipe.seed,
-            taxonomy=self.taxonomy.digest,
+            taxonomy=tree_columns(self.taxonomy),
             reliability=self.reliability,
             guarantee=self.guarantee,
         )
-        write_saved(folder, saved, self.taxonomy)
+        write_saved(folder, saved)
         return folder
 
     def predict(self, images: Any) -> NDArray[np.object_]:

@@ -16,7 +16,7 @@ from taxtune.errors import DataError, ModelError
 from taxtune.images import IMAGE_SUFFIXES, lacking_decoder
 from taxtune.progress import Display, note, showing, track
 from taxtune.tables import read_table
-from taxtune.untrusted import spreadsheet_cell
+from taxtune.untrusted import json_line, spreadsheet_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,6 @@ _BATCH = 512  # images that a model is given at a time
 _STOPPED = 16  # failures in a batch without an answer after which the work ends
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx")
 _LISTS = (".txt", ".lst")
-_LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 _ENDINGS = f"Images end in {', '.join(sorted(IMAGE_SUFFIXES))}."
 #: Tells the column of a table that has the images, and the folder that their names are relative to.
 Find = Callable[[Path, dict[str, list[str]]], tuple[str, Path]]
@@ -289,13 +288,7 @@ def _cell(value: Any) -> Any:
 
 def jsonl_of(labels: pd.DataFrame) -> str:
     """Returns labels as JSON lines."""
-    lines = []
-    for row in labels.to_dict("records"):
-        line = json.dumps(row, ensure_ascii=False, default=str)
-        # Unicode's own line ends are legal inside JSON and would still part the line for many
-        # readers.
-        lines.append(line.translate(_LINE_ENDS) + "\n")
-    return "".join(lines)
+    return "".join(f"{json_line(row)}\n" for row in labels.to_dict("records"))
 
 
 def write_labels(labels: pd.DataFrame, path: Path) -> None:

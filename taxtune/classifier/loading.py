@@ -20,7 +20,7 @@ from taxtune.tuning.build import make_mapper, make_vlm
 from taxtune.tuning.calibrate import read_calibration
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import STAND_INS, as_texts
-from taxtune.tuning.saved import FILE, Saved, find_saved, read_saved, read_tree
+from taxtune.tuning.saved import FILE, Saved, find_saved, read_saved, tree_of_columns
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
@@ -91,7 +91,7 @@ def load_classifier(
             file=given,
             remedy="Give the same mapper in Python: load_classifier(run, mapper=...).",
         )
-    taxonomy = read_tree(folder, saved)
+    taxonomy = tree_of_columns(saved.taxonomy, folder / FILE)
     classifier = Classifier(
         template=saved.template,
         taxonomy=taxonomy,

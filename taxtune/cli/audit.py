@@ -113,7 +113,8 @@ def audit(
     unjudged = int((sample["verdict"] == "").sum())
     if unjudged and llm is None:
         note(
-            f"{unjudged:,} answers in {file} have no verdict: fill them in and run the command again"
+            f"{unjudged:,} answers in {file} have no verdict yet: write right, too general or wrong "
+            "in the column verdict, then run the command again"
         )
     if unjudged == len(sample):
         return
@@ -224,12 +225,12 @@ def _placing_of_run(folder: Path, taxonomy: str | None, similarity: str | None) 
     from taxtune.taxonomy.domain import read_part
     from taxtune.tuning.build import make_arbiter
     from taxtune.tuning.run_folder import finished_run, recipe_of
-    from taxtune.tuning.saved import find_saved, read_saved, read_tree
+    from taxtune.tuning.saved import find_saved, read_saved, tree_of_columns
 
     recipe = recipe_of(finished_run(folder), given={"data", "vlm", "taxonomy"})
     if taxonomy is None:
         saved = find_saved(folder)
-        tree = read_tree(saved, read_saved(saved))
+        tree = tree_of_columns(read_saved(saved).taxonomy, saved)
         source = recipe.path(recipe.taxonomy.path)
         file = str(source) if source.exists() else "TREE"
     else:

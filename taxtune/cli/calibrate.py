@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from taxtune.cli.classifier_scores import (
+    ImageColumnOption,
     LabelColumnOption,
     ScoreColumnOption,
     TruthLabelsOption,
     calibrate_file,
+    columns_of,
     guarantee,
     levels_table,
 )
@@ -79,9 +81,6 @@ GroupsOption = Annotated[
 CalibrationOutOption = Annotated[
     Path | None, opt("For scores: the file to write.", "--out", shown="calibration.json")
 ]
-ImageColumnOption = Annotated[
-    str | None, opt("Column of the images in tables.", shown="by its name and its values")
-]
 
 
 def calibrate(
@@ -128,12 +127,7 @@ def calibrate(
             risk=risk,
             confidence_level=confidence_level,
             by=by,
-            columns={
-                "image": image_column,
-                "label": label_column,
-                "score": score_column,
-                "truth": truth_column,
-            },
+            columns=columns_of(context),
             force=force,
             as_json=as_json,
         )
@@ -174,7 +168,7 @@ def _print(calibration: Calibration) -> None:
 
     def needs(threshold: float | None) -> str:
         if is_posterior:
-            return f"{100 * (threshold or 0):.6g} % of the probability"
+            return f"{100 * (threshold or 0):.4g} % of the probability"
         return f"{round((threshold or 0) * samples)} of {samples} answers"
 
     whole = "the probability" if is_posterior else "the answers"

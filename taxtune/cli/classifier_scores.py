@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from taxtune.cli.printing import print_json, refuse_existing, tell
 from taxtune.errors import DataError
 from taxtune.options import opt
@@ -21,16 +23,21 @@ if TYPE_CHECKING:
     from taxtune.tuning.calibrate import Calibration
 
 __all__ = [
+    "ImageColumnOption",
     "LabelColumnOption",
     "ScoreColumnOption",
     "TruthLabelsOption",
     "calibrate_file",
     "classify_file",
+    "columns_of",
     "guarantee",
     "levels_table",
     "tell_truth",
 ]
 
+ImageColumnOption = Annotated[
+    str | None, opt("Column of the images in tables.", shown="by its name and its values")
+]
 LabelColumnOption = Annotated[
     str | None, opt("Column of the labels of scores.", shown="by its name and its values")
 ]
@@ -44,6 +51,12 @@ _SHARE = "labels wrong, %"
 #: Rows of the table of thresholds, besides the chosen one.
 _ROWS = 9
 _COLUMNS = ("image", "placement", "rank", "confidence", "failure", "nodes")
+
+
+def columns_of(context: typer.Context) -> dict[str, str | None]:
+    """Returns the columns that the options of a command name; None for those to be told."""
+    roles = ("image", "label", "score", "truth")
+    return {role: context.params[f"{role}_column"] for role in roles}
 
 
 # -- what a calibration says -----------------------------------------------------------------------
@@ -61,15 +74,14 @@ def levels_table(
         title: The title of the table.
         needs: Returns what a node needs at a level.
     """
+    from taxtune.policies.risk import how_sure
     from taxtune.report.output import Table
 
     named = []
     for level in _shown_levels(calibration):
         named.append(("always the root" if level.threshold is None else needs(level), level))
     named += getattr(calibration, "compared", {}).items()
-    limit = "in expectation"
-    if calibration.confidence_level is not None:
-        limit = f"with {100 * calibration.confidence_level:g} % confidence"
+    limit = how_sure(calibration.confidence_level)
     rows: list[dict[str, Cell]] = []
     for name, level in named:
         outcomes = level.outcomes
@@ -134,21 +146,22 @@ def guarantee(
         groups: What holds of groups.
         more: What may help beside more images.
     """
+    from taxtune.metrics.outcomes import LABELS_WRONG
+    from taxtune.policies import RiskGuarantee
+    from taxtune.policies.risk import how_sure
     from taxtune.report.formatting import wrong_labels
-    from taxtune.report.summary import LABELS_WRONG
 
-    sure = calibration.confidence_level
-    how = "in expectation" if sure is None else f"with a confidence of {sure:g}"
+    level = calibration.confidence_level
     if calibration.threshold is None:
         return (
-            f"Only always answering the root keeps the risk of {calibration.risk:g} {how}: "
-            f"it takes more images{more}."
+            f"Only always answering the root keeps the risk of {calibration.risk:g} "
+            f"{how_sure(level)}: it takes more images{more}."
         )
+    promise = RiskGuarantee(calibration.risk, level, calibration.images)
     wrong = wrong_labels(calibration.chosen.outcomes)
     return (
-        f"A node needs {needs}: on new images of the same kind the mean of 1 - hP is at most "
-        f"{calibration.risk:g} {how}, for {cost}an hR of {calibration.chosen.hr:.3f}{groups}. "
-        f"On these images, {LABELS_WRONG}: {wrong}."
+        f"A node needs {needs}: on new images of the same kind {promise}, for {cost}an hR of "
+        f"{calibration.chosen.hr:.3f}{groups}. On these images, {LABELS_WRONG}: {wrong}."
     )
 
 
@@ -263,8 +276,8 @@ def classify_file(
 
 def tell_truth(outcomes: Outcomes, scores: Mapping[str, Interval], risk: float | None) -> None:
     """Prints how labels compare with the true ones, and whether a risk is kept, if there is one."""
+    from taxtune.metrics.outcomes import LABELS_WRONG
     from taxtune.report.formatting import interval, number, wrong_labels
-    from taxtune.report.summary import LABELS_WRONG
 
     images = outcomes.images + outcomes.missing
     tell(

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from taxtune.cli.classifier_scores import (
+    ImageColumnOption,
     LabelColumnOption,
     ScoreColumnOption,
     TruthLabelsOption,
     classify_file,
+    columns_of,
     tell_truth,
 )
 from taxtune.cli.printing import refuse_existing, refuse_options, tell
@@ -63,10 +65,6 @@ ImagesArgument = Annotated[
         help="Image files, folders, tables with a column of images, text files (- for stdin) with "
         "a path per line; scores for a calibration.",
     ),
-]
-ImageColumnOption = Annotated[
-    str | None,
-    opt("Column of the images in a table that lists them.", shown="by its name and its values"),
 ]
 CandidatesOption = Annotated[
     Path | None,
@@ -123,13 +121,7 @@ def classify(
     if run.is_file():
         _check_files(written, images, force=force)
         refuse_options(context, _FOR_RUNS, "a run")
-        columns = {
-            "image": image_column,
-            "label": label_column,
-            "score": score_column,
-            "truth": truth_column,
-        }
-        classify_file(run, images, out, truth, columns)
+        classify_file(run, images, out, truth, columns_of(context))
         return
     if out is not None:
         written.append(_review_file(out))
@@ -145,8 +137,7 @@ def classify(
     listed = _listed(classifier, images, image_column, candidates)
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
-        columns = {"image": image_column, "truth": truth_column}
-        known = read_truth(truth, classifier.taxonomy, columns)
+        known = read_truth(truth, classifier.taxonomy, columns_of(context))
         match_truth(listed["image"], known, truth)
     labels = _labels(classifier, listed, review_below, _answers(run, out), printed=out is None)
     if out is not None:
@@ -329,14 +320,8 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
         }
         reasons = [f"{n:,} {reason}{limits.get(str(reason), '')}" for reason, n in why.items()]
         yield f"{why.sum():,} to review: {', '.join(reasons)}"
-    promise = classifier.guarantee
-    if promise is not None:
-        sure = promise.confidence_level
-        how = "in expectation" if sure is None else f"with a confidence of {sure:g}"
-        yield (
-            "on images like those of the calibration the mean of 1 - hP is at most "
-            f"{promise.risk:g} {how}"
-        )
+    if classifier.guarantee is not None:
+        yield f"on images like those of the calibration {classifier.guarantee}"
     again = labels["again"].sum()
     if again:
         yield f"{again:,} may get an answer if you run the same command again (with --force)"

@@ -121,12 +121,11 @@ def _show(draft: Draft, model: str) -> None:
     domain = "/".join(tree.path(draft.subject.node))
     if draft.word != domain:
         domain += f", in a word: {draft.word}"
-    left = f"some left from {CALIBRATION_FROM} photos on,"
-    if sizes.calibration:
-        left = f"{sizes.calibration:,} left"
+    left = f"{sizes.calibration or 'none'} left for `taxtune calibrate`"
+    if not sizes.calibration:
+        left += f" (below {CALIBRATION_FROM} photos)"
     splits = (
-        f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, "
-        f"{left} for `taxtune calibrate`"
+        f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, {left}"
     )
     facts = {
         "images": images,

@@ -258,11 +258,13 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out"
     left = (plan.images or 0) - plan.tuning_images - plan.heldout_images
     if left > 0:
-        splits += f", {left:,} in neither"
+        splits += f", {left:,} left for `taxtune calibrate`"
     facts.append(("splits", splits))
     if len(plan.rungs) > 1:
-        rungs = [f"{rung.templates} templates on {rung.images} images" for rung in plan.rungs]
-        facts.append(("rungs", ", ".join(rungs)))
+        first, *later = plan.rungs
+        rungs = [f"{first.templates} prompts on {first.images} images"]
+        rungs += [f"the best {rung.templates} on {rung.images}" for rung in later]
+        facts.append(("search", ", ".join(rungs)))
     facts += [("provable", text) for text in power_in_words(plan.power)]
     facts.append(("model", f"{plan.vlm['model']} ({plan.vlm['kind']})"))
     if plan.judge:
@@ -280,7 +282,7 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.arbiter:
         facts.append(("arbiter calls", _arbiter_calls(plan)))
     most = f"{100 * plan.max_off_tree:.0f} %"
-    stops = f"the run stops if more than {most} of the baseline's answers are (max_off_tree)"
+    stops = f"the run stops if more than {most} of the baseline's answers name nothing on it (max_off_tree)"
     facts.append(("off the tree", stops))
     return facts + [("note", text) for text in plan.notes]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,7 @@ from taxtune import options
 from taxtune.cli.printing import tell
 from taxtune.progress import note
 from taxtune.thoughts import CUT_THOUGHT
-from taxtune.untrusted import visible
+from taxtune.untrusted import json_line, visible
 
 if TYPE_CHECKING:
     from taxtune.answers import AnswerTable
@@ -122,7 +121,7 @@ def _json_line(tree: Taxonomy, placement: Placement) -> str:
     }
     for field in _FIELDS:
         record[field] = getattr(placement, field)
-    return _one_line(record)
+    return json_line(record)
 
 
 def _missing_line(reply: str, *, as_json: bool) -> str:
@@ -130,13 +129,7 @@ def _missing_line(reply: str, *, as_json: bool) -> str:
     if not as_json:
         return visible(f"\tmissing\t\t{' '.join(reply.split())}")
     record: dict[str, object] = {"answer": reply, "path": None, "label": None, "stage": "missing"}
-    return _one_line(record | dict.fromkeys(_FIELDS))
-
-
-def _one_line(record: dict[str, object]) -> str:
-    line = json.dumps(record, ensure_ascii=False)
-    # Unicode's own line ends are legal inside JSON and would still part the line for many readers.
-    return line.translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"})
+    return json_line(record | dict.fromkeys(_FIELDS))
 
 
 def _text_line(tree: Taxonomy, placement: Placement) -> str:
@@ -165,7 +158,7 @@ def score(
     seed: options.SeedOption = 0,
     as_json: options.JsonRowsOption = False,
 ) -> None:
-    """Print hP, hR, hF, accuracy, depth, information-weighted scores and scores by rank, with 95 % intervals.
+    """Print how many answers are wrong, hP, hR, hF, accuracy, depth, bits and scores by rank, with 95 % intervals.
 
     `taxtune score measure FILE` prints text measures against references instead, and `taxtune score diagnose FILE` what
     goes wrong, where on the taxonomy, and what it costs; both have their own --help.

@@ -6,7 +6,6 @@ from taxtune.data.examples import Example, load_examples
 from taxtune.data.splits import (
     Splits,
     SplitSizes,
-    default_shares,
     default_split,
     split,
     split_sizes,
@@ -19,7 +18,6 @@ __all__ = [
     "Splits",
     "check_images",
     "content_hash",
-    "default_shares",
     "default_split",
     "load_examples",
     "load_image",

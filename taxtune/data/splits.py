@@ -19,7 +19,6 @@ __all__ = [
     "CALIBRATION_FROM",
     "SplitSizes",
     "Splits",
-    "default_shares",
     "default_split",
     "remaining",
     "split",
@@ -64,24 +63,6 @@ def default_split(n_photos: int) -> SplitSizes:
     tuning = min(_MOST_TUNING, n_photos * 2 // 5)
     heldout = min(_MOST_HELDOUT, n_photos * 7 // 20)
     return SplitSizes(tuning, heldout, n_photos - tuning - heldout)
-
-
-def default_shares(n_photos: int) -> dict[str, float]:
-    """Returns the shares of the images that `default_split` takes, by split.
-
-    A split that is at its most is left out: the default keeps to that as images are added.
-
-    Args:
-        n_photos: The number of different images, at least 1.
-    """
-    if n_photos < CALIBRATION_FROM:
-        return {"tuning": 0.6, "heldout": 0.4}
-    shares = {}
-    if n_photos * 2 // 5 <= _MOST_TUNING:
-        shares["tuning"] = 0.4
-    if n_photos * 7 // 20 <= _MOST_HELDOUT:
-        shares["heldout"] = 0.35
-    return shares
 
 
 def split_sizes(

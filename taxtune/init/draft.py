@@ -13,7 +13,7 @@ import yaml
 
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
-from taxtune.data import Example, SplitSizes, default_shares, default_split, load_examples
+from taxtune.data import Example, SplitSizes, default_split, load_examples
 from taxtune.data.labels import label_references
 from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
@@ -120,15 +120,9 @@ class Draft:
         written = yaml.safe_dump(
             recipe, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
         )
-        sizes = "tuning, heldout: shares of the photos, which grow with them"
-        if len(default_shares(len(self.examples))) < 2:
-            sizes += "; without the key at most 400 and 200 photos"
-        others = "no photos are left to calibrate"
-        if self.sizes.calibration:
-            others = "the other photos are for `taxtune calibrate`"
         return (
             "# By `taxtune init`. Keys that are not here have their defaults.\n"
-            f"# {sizes}; {others}.\n"
+            "# data: the splits grow with the photos; `tuning` and `heldout` would set their sizes.\n"
             "# prompt: what the images show, in a word, with its ranks and example answers, "
             "general to specific.\n"
             f"{written}"
@@ -137,10 +131,7 @@ class Draft:
         )
 
     def _data(self, recipe: Path) -> dict[str, Any]:
-        """Returns the recipe's section `data`; columns of the default names are not in it.
-
-        Sizes are shares of the photos.
-        """
+        """Returns the recipe's section `data`; columns of the default names are not in it."""
         source = self.source
         data: dict[str, Any] = {"kind": source.kind, "path": _path(source.path, recipe)}
         if source.images is not None:
@@ -151,7 +142,7 @@ class Draft:
             data["label_column"] = source.label_column
         if self.skip_broken:
             data["skip_broken"] = True
-        return data | default_shares(len(self.examples))
+        return data
 
 
 def make_draft(

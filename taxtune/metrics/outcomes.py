@@ -5,8 +5,6 @@ People label in these units. hP and hR say how wrong and how general; see `hiera
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,15 +17,17 @@ __all__ = [
     "ABSTAINED",
     "EXACT",
     "GENERAL",
+    "LABELS_WRONG",
     "MISSING",
     "OFF_TREE",
     "STATES",
     "UNTRUE",
     "WRONG",
     "Outcomes",
-    "share_interval",
 ]
 
+#: The name of the first score: of the labels below the root, how many are wrong.
+LABELS_WRONG = "labels given that are wrong"
 WRONG = "wrong"
 OFF_TREE = "off the tree"
 ABSTAINED = "abstained"
@@ -51,11 +51,6 @@ class Outcomes:
 
     counts: dict[str, int] = field(default_factory=dict, hash=False)
     labels: int = 0
-
-    @classmethod
-    def of_states(cls, states: Iterable[str], labels: int) -> Outcomes:
-        """Counts states."""
-        return cls(counts=dict(Counter(states)), labels=labels)
 
     @classmethod
     def of_nodes(
@@ -83,45 +78,45 @@ class Outcomes:
         labels = int(((placed != tree.root) & ~outside).sum())
         return cls(counts=counts, labels=labels)
 
+    def count(self, state: str) -> int:
+        """Returns the number of answers in a state."""
+        return self.counts.get(state, 0)
+
     @property
     def images(self) -> int:
         """How many images have an answer."""
-        return sum(self.counts.values()) - self.counts.get(MISSING, 0)
+        return sum(self.counts.values()) - self.missing
 
     @property
     def missing(self) -> int:
         """How many images have none."""
-        return self.counts.get(MISSING, 0)
+        return self.count(MISSING)
 
     @property
     def wrong(self) -> int:
         """How many answers are wrong, those off the tree included."""
-        return self.counts.get(WRONG, 0) + self.counts.get(OFF_TREE, 0)
+        return self.count(WRONG) + self.count(OFF_TREE)
 
     @property
     def general(self) -> int:
         """How many are right, but general, those that say nothing included."""
-        return self.counts.get(GENERAL, 0) + self.counts.get(ABSTAINED, 0)
+        return self.count(GENERAL) + self.count(ABSTAINED)
 
     @property
     def exact(self) -> int:
         """How many name exactly the truth."""
-        return self.counts.get(EXACT, 0)
+        return self.count(EXACT)
 
     @property
     def share_wrong(self) -> Interval | None:
         """The share of the labels that are wrong, with its 95 % interval; None without a label.
 
-        An answer at the root, or off the tree, gives no label.
+        An answer at the root, or off the tree, gives no label. The interval is Wilson's (1927).
         """
-        return share_interval(self.counts.get(WRONG, 0), self.labels)
+        from scipy.stats import binomtest
 
-
-def share_interval(count: int, of: int) -> Interval | None:
-    """Returns a share with its 95 % interval (Wilson 1927); None if it is one of nothing."""
-    from scipy.stats import binomtest
-
-    if of == 0:
-        return None
-    ends = binomtest(count, of).proportion_ci(0.95, method="wilson")
-    return Interval(estimate=count / of, low=float(ends.low), high=float(ends.high))
+        if self.labels == 0:
+            return None
+        wrong = self.count(WRONG)
+        ends = binomtest(wrong, self.labels).proportion_ci(0.95, method="wilson")
+        return Interval(wrong / self.labels, low=float(ends.low), high=float(ends.high))

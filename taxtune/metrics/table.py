@@ -329,19 +329,6 @@ class ScoreTable:
                 means[name] = float(np.nanmean(values))
         return with_derived(means)
 
-    def standard_error(self, name: str) -> float | None:
-        """Returns the standard error of a mean.
-
-        It is None if fewer than two images have a value or all are alike, so that their spread is
-        not known, and for what is no mean.
-        """
-        values = self.column(name)
-        known = values[~np.isnan(values)]
-        if not is_mean(name) or len(known) < 2:
-            return None
-        error = float(known.std(ddof=1)) / len(known) ** 0.5
-        return error if error > 1e-9 else None
-
     def intervals(self, seed: int, resamples: int = 2000) -> dict[str, Interval]:
         """Returns the 95 % bootstrap interval of each score that has a value."""
         intervals = {}

@@ -29,7 +29,7 @@ from taxtune.models.base import (
 )
 from taxtune.models.refusals import PARAMETERS, Refusals
 from taxtune.progress import note, track
-from taxtune.store import Store, cache_folder
+from taxtune.store import Store, cache_folder, open_to_read
 from taxtune.thoughts import CUT_THOUGHT, without_thoughts
 from taxtune.untrusted import well_formed
 
@@ -385,15 +385,12 @@ def mean_answer(file: Path, model: str) -> tuple[int, float, float, float | None
         Number, tokens read and written, price in US dollars (None where none is known), seconds;
         None where there is no answer.
     """
-    # Without a log beside it, nobody writes to the file, and it is read without a lock.
-    has_log = file.with_name(f"{file.name}-wal").exists()
-    address = f"{file.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
     query = (
         "SELECT COUNT(*), AVG(prompt_tokens), AVG(completion_tokens), AVG(cost_usd), AVG(seconds) "
         "FROM answers WHERE model = ? AND image_sha256 != ''"
     )
     try:
-        with closing(sqlite3.connect(address, uri=True)) as db:
+        with closing(open_to_read(file)) as db:
             (row,) = db.execute(query, [model])
     except sqlite3.Error:  # what is wrong with the file is told when it is used
         return None

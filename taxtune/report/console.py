@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from taxtune.metrics.names import metric_name
-from taxtune.report.candidates import candidate_lines, candidate_table
+from taxtune.metrics.outcomes import LABELS_WRONG
 from taxtune.report.formatting import (
     Result,
     difference,
     failed_calls,
+    shortened,
     spread_wrong,
     template_name,
 )
 from taxtune.report.summary import (
-    LABELS_WRONG,
     Summary,
     remarks,
     summarise,
     summary_table,
 )
-from taxtune.report.tables import doubt_table, score_table, selective_table
+from taxtune.report.tables import (
+    candidate_table,
+    choose_command,
+    doubt_table,
+    score_table,
+    selective_table,
+)
+from taxtune.tuning.records import TuneResult
 from taxtune.untrusted import visible
 
 if TYPE_CHECKING:
@@ -31,8 +39,9 @@ __all__ = ["print_result"]
 
 _WIDTH = 80
 _HEIGHT = 30
-# The fewest lines of all prompts.
-_FEWEST_LINES = 4
+# The fewest lines of a prompt.
+_FEWEST_LINES = 2
+_INDENT = 8
 
 
 def print_result(console: Console, result: Result, *, details: bool = False) -> None:
@@ -41,19 +50,22 @@ def print_result(console: Console, result: Result, *, details: bool = False) -> 
     Args:
         console: Where to print.
         result: A tuning run, a comparison or an evaluation.
-        details: Whether tables of every score, doubtful placements and the confidence follow.
+        details: Whether tables of every score, doubtful placements and the confidence follow, and
+            what the model's own probabilities would bring.
     """
     width = min(_WIDTH, console.width)
-    lines = _summary_lines(result, width)
+    summary = summarise(result)
+    lines = _summary_lines(result, summary, width)
     if details:
+        for winner in summary.winners:
+            lines += _wrapped(visible(winner.offer), width)
         for table in (score_table(result), doubt_table(result), selective_table(result)):
             lines += ["", *table.lines()] if table.rows else []  # numbers are not folded
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _summary_lines(result: Result, width: int) -> list[str]:
-    summary = summarise(result)
+def _summary_lines(result: Result, summary: Summary, width: int) -> list[str]:
     head = ["There are no held-out results."]
     if summary.columns:
         head = summary_table(summary).lines(width, right=True)
@@ -82,7 +94,7 @@ def _winner_lines(summary: Summary, width: int, most: int) -> list[str]:
     left = most - sum(map(len, headings))
     lines = []
     for winner, heading in zip(summary.winners, headings, strict=True):
-        own = max(max(left, _FEWEST_LINES) // len(headings), 2)
+        own = max(left // len(headings), _FEWEST_LINES)
         lines += [*heading, *_prompt_lines(winner.prompt, width, own)]
     return lines
 
@@ -91,9 +103,25 @@ def _candidates(summary: Summary, width: int) -> list[str]:
     """Returns the candidates of a run; of several runs, where they are."""
     runs = [winner.run for winner in summary.winners]
     if len(runs) == 1:
-        return candidate_lines(runs[0], width)
-    has_some = any(candidate_table(run).rows for run in runs)
+        return _candidate_lines(runs[0], width)
+    has_some = any(run.shortlist for run in runs)
     return ["The candidates of each run are in the report."] if has_some else []
+
+
+def _candidate_lines(run: TuneResult, width: int) -> list[str]:
+    """Returns the candidates as lines of at most `width` characters, two for each; empty for none."""
+    table = candidate_table(run)
+    if not table.rows:
+        return []
+    rows = tuple(row[:-2] for row in table.rows)
+    numbers = replace(table, title="", columns=table.columns[:-2], rows=rows)
+    head, *lines = numbers.lines(right=True)
+    shown = [f"{table.title}:", shortened(head, width)]
+    for line, (*_, role, prompt) in zip(lines, table.rows, strict=True):
+        text = shortened(visible(f"{role}: {prompt}"), width - _INDENT)
+        shown += [shortened(line, width), " " * _INDENT + text]
+    other = choose_command(run)
+    return [*shown, f"Another one: {other}"] if other else shown
 
 
 def _pointers(summary: Summary, width: int) -> list[str]:

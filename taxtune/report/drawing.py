@@ -1,7 +1,7 @@
 """The style of every figure, and figures as files and as parts of a page.
 
 Colours are those of Okabe and Ito (2008), which people with any common colour vision can
-distinguish. Every objective has its own marker too, so that the figures survive a black-and-white
+distinguish. Every series has its own marker too, so that the figures survive a black-and-white
 printer. The same result gives the same SVG, byte by byte.
 """
 
@@ -30,14 +30,11 @@ __all__ = [
     "FAINT",
     "GREY",
     "INK",
-    "LOOKS",
     "MARKER_CYCLE",
     "PAGE",
     "PAPER",
-    "Look",
     "NamedPoint",
     "inline_svg",
-    "look_of",
     "name_points",
     "padded",
     "render",
@@ -53,13 +50,6 @@ PAPER = "#ffffff"
 PAGE = "report.html"
 
 
-class Look(NamedTuple):
-    """The colour and the marker of a series."""
-
-    colour: str
-    marker: str
-
-
 class NamedPoint(NamedTuple):
     """A point of a plane, and what is written beside it."""
 
@@ -69,18 +59,7 @@ class NamedPoint(NamedTuple):
     is_bold: bool = False
 
 
-LOOKS = {
-    "hp": Look("#0072b2", "o"),
-    "accuracy": Look("#d55e00", "^"),
-    "hf": Look("#009e73", "s"),
-    "hr": Look("#cc79a7", "v"),
-    "ihp": Look("#56b4e9", "h"),
-    "ihf": Look("#000000", "P"),
-}
-#: For an objective of the run's own: a measure of text, or a function.
-_OWN_LOOK = Look("#e69f00", "D")
-#: For series without a meaning of their own: Okabe and Ito's colours, the readable ones first, and
-#: as many markers.
+#: The colours of series, the readable ones first, and as many markers.
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#1b1b1b", "#707070")
 MARKER_CYCLE = ("o", "^", "s", "v", "D", "P", "X", "*")
 #: For SVG inside a page: each colour becomes a CSS variable, so that the page can follow the
@@ -90,8 +69,12 @@ _VARIABLES = {
     GREY: "grey",
     FAINT: "faint",
     PAPER: "paper",
-    **{look.colour: objective for objective, look in LOOKS.items()},
-    _OWN_LOOK.colour: "own",
+    "#0072b2": "blue",
+    "#d55e00": "vermilion",
+    "#009e73": "green",
+    "#cc79a7": "purple",
+    "#56b4e9": "sky",
+    "#e69f00": "orange",
 }
 _STYLE = {
     "font.family": "DejaVu Sans",
@@ -114,11 +97,6 @@ _STYLE = {
     "svg.fonttype": "path",
     "path.simplify": False,
 }
-
-
-def look_of(objective: str) -> Look:
-    """Returns the look of an objective or a score."""
-    return LOOKS.get(objective, _OWN_LOOK)
 
 
 def style() -> AbstractContextManager[None]:
@@ -237,6 +215,7 @@ def name_points(
             fontsize=8.5,
             fontweight="bold" if point.is_bold else "normal",
             arrowprops={"arrowstyle": "-", "lw": 0.7, "color": GREY, "shrinkA": 0, "shrinkB": 3},
+            bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
             zorder=8,
         )
         name.set_in_layout(False)

@@ -1,9 +1,8 @@
-"""The figures of a run: the hP-hR plane of its templates, and the scores by iteration."""
+"""The picture of a result: hP against hR of all its templates."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,7 @@ from taxtune.report.drawing import (
     MARKER_CYCLE,
     PAGE,
     PAPER,
-    Look,
     NamedPoint,
-    look_of,
     name_points,
     padded,
     render,
@@ -35,20 +32,18 @@ from taxtune.report.formatting import (
     result_runs,
     role_of,
     template_name,
-    tuning_scores,
 )
-from taxtune.tuning.records import HeldoutResult, IterationRecord, TuneResult
+from taxtune.tuning.records import HeldoutResult, TuneResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
-__all__ = ["draw_curves", "draw_plane", "plot", "selective_figure"]
+__all__ = ["draw_plane", "plot"]
 
-#: How far apart, in iterations, the bars of an iteration's scores stand.
-_SHIFT = 0.16
-_NAN = float("nan")
+#: The colour and the marker of a contender.
+Look = tuple[str, str]
 
 
 def plot(result: Result) -> Figure:
@@ -63,7 +58,8 @@ def draw_plane(result: Result) -> Figure:
     """Draws hP against hR.
 
     Filled marks are the templates on their tuning images, hollow ones the held-out results with 95 %
-    intervals, and lines the goals. In an SVG file a filled mark leads to its prompt in the report.
+    intervals, and dashed lines the goals. A line through a hollow mark is what other thresholds would
+    give, where the policy has one. In an SVG file a filled mark leads to its prompt in the report.
     """
     from matplotlib.figure import Figure
 
@@ -76,7 +72,7 @@ def draw_plane(result: Result) -> Figure:
         marks += _draw_iterations(axes, result, run, looks[name])
     covered = [(mark.x, mark.y) for mark in marks]
     for held in result.heldout:
-        look = looks.get(held.name, Look(INK, "s"))
+        look = looks.get(held.name, (INK, "s"))
         covered += _draw_heldout(axes, held, look, held.name in dict(result.named_runs))
     goals: dict[tuple[str, float], None] = {}
     for run in result_runs(result):
@@ -84,6 +80,13 @@ def draw_plane(result: Result) -> Figure:
     for key, bound in goals:
         _draw_goal(axes, key, bound)
     _set_scales(axes)
+    for held in result.heldout:
+        if held.selective is not None and held.selective.curve is not None:
+            curve = held.selective.curve
+            colour, _ = looks.get(held.name, (INK, "s"))
+            # The scales stay: at its left end every answer is the root.
+            label = f"{template_name(held.name)} at other thresholds"
+            axes.plot(curve.hr, curve.hp, color=colour, lw=1.2, zorder=2, label=label)
     handles: list[Any] = []
     labels: list[str] = []
     if marks:
@@ -115,6 +118,7 @@ def _images(area: ArrayLike) -> ArrayLike:
 
 def _draw_iterations(axes: Axes, result: Result, run: TuneResult, look: Look) -> list[NamedPoint]:
     """Draws a run's templates on their tuning images; returns where they are."""
+    colour, marker = look
     points = []
     sizes = []
     addresses = []
@@ -133,8 +137,8 @@ def _draw_iterations(axes: Axes, result: Result, run: TuneResult, look: Look) ->
         [point.x for point in points],
         [point.y for point in points],
         s=sizes,
-        marker=look.marker,
-        color=look.colour,
+        marker=marker,
+        color=colour,
     )
     marks.set_alpha(0.75)
     marks.set_zorder(3)
@@ -150,6 +154,7 @@ def _draw_heldout(
     axes: Axes, held: HeldoutResult, look: Look, is_winner: bool
 ) -> list[tuple[float, float]]:
     """Draws a held-out result with its intervals; returns points along these."""
+    colour, marker = look
     x = held.scores.hr
     y = held.scores.hp
     ends = {}
@@ -168,8 +173,8 @@ def _draw_heldout(
         y,
         xerr=across[:, None],
         yerr=up[:, None],
-        fmt=look.marker,
-        color=look.colour,
+        fmt=marker,
+        color=colour,
         elinewidth=1.3,
         capsize=2.5,
         zorder=6,
@@ -214,184 +219,6 @@ def _set_scales(axes: Axes) -> None:
 
 
 def _looks(result: Result) -> dict[str, Look]:
-    """Returns the look of each contender: its objective's, or one of a cycle if several share it."""
-    objectives = {name: run.objective for name, run in result.named_runs}
-    names = dict.fromkeys((*objectives, *result.contenders))
-    looks = {name: look_of(objectives.get(name, "")) for name in names}
-    if len(set(looks.values())) == len(looks):
-        return looks
-    cycled = zip(looks, cycle(CYCLE), cycle(MARKER_CYCLE), strict=False)
-    return {name: Look(colour, marker) for name, colour, marker in cycled}
-
-
-def selective_figure(
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
-    points: Mapping[str, tuple[float, float]],
-) -> Figure:
-    """Draws coverage against precision: how hP falls the more is said.
-
-    Args:
-        curves: By name, hR and hP along a threshold.
-        points: By name, hR and hP of a choice. One whose name begins with that of a curve has its
-            colour.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.6, 4.2))
-    axes = figure.add_subplot()
-    colours = dict(zip(curves, cycle(CYCLE), strict=False))
-    precisions: list[float] = []
-    for name, (hr, hp) in curves.items():
-        axes.plot(hr, hp, color=colours[name], lw=1.8, zorder=2, label=name)
-        precisions += hp
-    for name, marker in zip(points, cycle(MARKER_CYCLE), strict=False):
-        x, y = points[name]
-        own_curve = (colours[curve] for curve in curves if name.startswith(curve))
-        axes.plot(
-            x,
-            y,
-            marker,
-            ms=8.5,
-            label=f"{name}\nhP {number(y)}, hR {number(x)}",
-            color=next(own_curve, INK),
-            mec=PAPER,
-            mew=1.0,
-            ls="none",
-            zorder=3,
-            clip_on=False,
-        )
-    axes.set_ylim(*padded(precisions))
-    axes.grid(color=FAINT, lw=0.6)
-    axes.set_axisbelow(True)
-    axes.set_xlabel("coverage: how much of the truth is said, hR")
-    axes.set_ylabel("precision: how much of what is said is true, hP")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.02), borderaxespad=0, labelspacing=0.9)
-    return figure
-
-
-# -- scores by iteration ---------------------------------------------------------------------------
-
-
-def draw_curves(result: Result) -> Figure:
-    """Draws the scores by iteration, one panel per run."""
-    from matplotlib.figure import Figure
-
-    runs = result_runs(result)
-    figure = Figure(figsize=(6.4, 2.6 * len(runs) + 0.3))
-    panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, run in zip(panels, runs, strict=True):
-        _draw_panel(axes, run)
-    panels[-1].set_xlabel("iteration (0 is the baseline)")
-    figure.subplots_adjust(hspace=0.28)
-    return figure
-
-
-def _draw_panel(axes: Axes, run: TuneResult) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    _draw_best(axes, run)
-    known = {key for scores in tuning_scores(run) for key in scores.means}
-    metrics = [key for key in dict.fromkeys((run.objective, "hp", "hr")) if key in known]
-    drawn: list[float] = []
-    for i, metric in enumerate(metrics):
-        shift = _SHIFT * (i - (len(metrics) - 1) / 2)
-        drawn += _draw_scores(axes, run, metric, shift)
-    failed = [record for record in run.iterations if record.state != "complete"]
-    _draw_marks(axes, run, failed)
-    low, high = padded(drawn or [0.0, 1.0])
-    # Room below for the marks of what failed.
-    room = 0.08 * (high - low) if failed else 0.0
-    axes.set_ylim(low - room, high)
-    last = max((record.iteration for record in run.iterations), default=0)
-    margin = 0.02 * max(last, 1) + 0.3
-    axes.set_xlim(-margin, last + margin)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.grid(axis="y", color=FAINT, lw=0.6)
-    axes.set_axisbelow(True)
-    axes.set_ylabel("score, tuning split")
-    title = f"tuning for {metric_name(run.objective)}"
-    axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
-
-
-def _draw_best(axes: Axes, run: TuneResult) -> None:
-    best = []
-    for leader in run.leaders:
-        value = leader.value if leader is not None and leader.feasible else None
-        best.append(_NAN if value is None else value)
-    axes.step(
-        [record.iteration for record in run.iterations],
-        best,
-        where="post",
-        color=look_of(run.objective).colour,
-        label=f"best {metric_name(run.objective)} so far",
-        lw=5,
-        alpha=0.22,
-        solid_capstyle="butt",
-        zorder=1,
-    )
-
-
-def _draw_scores(axes: Axes, run: TuneResult, metric: str, shift: float) -> list[float]:
-    """Draws a score of each iteration with its bar; returns the heights that must be in the plot."""
-    look = look_of(metric)
-    scores = []
-    xs: list[float] = []
-    lows: list[float] = []
-    highs: list[float] = []
-    for record in run.iterations:
-        # What has no score is a gap in the line.
-        score = _NAN if record.scores is None else record.scores.get(metric)
-        scores.append(score)
-        error = record.table.standard_error(metric)
-        if error is not None and not math.isnan(score):
-            xs.append(record.iteration + shift)
-            lows.append(score - 1.96 * error)
-            highs.append(score + 1.96 * error)
-    axes.vlines(xs, lows, highs, color=look.colour, alpha=0.45, lw=1.1, zorder=2)
-    axes.plot(
-        [record.iteration for record in run.iterations],
-        scores,
-        marker=look.marker,
-        ms=3.8,
-        lw=1.0 if metric == run.objective else 0.7,
-        color=look.colour,
-        mec=PAPER,
-        mew=0.4,
-        label=metric_name(metric),
-        zorder=3,
-    )
-    return [*lows, *highs, *(score for score in scores if not math.isnan(score))]
-
-
-def _draw_marks(axes: Axes, run: TuneResult, failed: Sequence[IterationRecord]) -> None:
-    """Marks the winner, and at the bottom the iterations that failed."""
-    for record in run.iterations:
-        if record.iteration == run.winner and record.value is not None:
-            axes.plot(
-                [record.iteration],
-                [record.value],
-                "o",
-                ms=11,
-                mfc="none",
-                mec=INK,
-                mew=1.3,
-                label=f"winner: {record.iteration}",
-                ls="none",
-                clip_on=False,
-                zorder=4,
-            )
-    if failed:
-        axes.plot(
-            [record.iteration for record in failed],
-            [0.03] * len(failed),
-            "x",
-            transform=axes.get_xaxis_transform(),
-            ms=6,
-            mew=1.6,
-            color=INK,
-            label="failed or void",
-            ls="none",
-            clip_on=False,
-            zorder=4,
-        )
+    """Returns the look of each contender: colours and markers in turn."""
+    names = dict.fromkeys((*dict(result.named_runs), *result.contenders))
+    return dict(zip(names, zip(cycle(CYCLE), cycle(MARKER_CYCLE), strict=False), strict=False))

@@ -11,7 +11,13 @@ from taxtune.metrics.outcomes import WRONG, Outcomes
 from taxtune.metrics.registry import MEASURES
 from taxtune.metrics.statistics import Interval, PairedDifference
 from taxtune.metrics.table import SCORES, TemplateScores
-from taxtune.tuning.records import ComparisonResult, HeldoutResult, SampleResult, TuneResult
+from taxtune.tuning.records import (
+    OBJECTIVES_CHOICE,
+    ComparisonResult,
+    HeldoutResult,
+    SampleResult,
+    TuneResult,
+)
 
 __all__ = [
     "MINUS",
@@ -33,7 +39,6 @@ __all__ = [
     "spread_wrong",
     "template_name",
     "title",
-    "tuning_scores",
     "wrong_labels",
 ]
 
@@ -77,7 +82,7 @@ def spread_wrong(outcomes: Outcomes) -> str:
     if share is None:
         return "no label was given"
     ends = f"{100 * share.low:.1f} to {100 * share.high:.1f} %"
-    return f"{outcomes.counts.get(WRONG, 0):,} of {outcomes.labels:,} ({ends})"
+    return f"{outcomes.count(WRONG):,} of {outcomes.labels:,} ({ends})"
 
 
 def wrong_labels(outcomes: Outcomes) -> str:
@@ -120,8 +125,10 @@ def result_runs(result: Result) -> tuple[TuneResult, ...]:
 def role_of(run: TuneResult, iteration: int) -> str:
     """Returns the roles of an iteration among the candidates: "winner, boldest"; empty if it is none."""
     roles = ["winner"] if iteration == run.winner else []
-    for candidate in run.selection.candidates if run.selection else ():
+    for candidate in run.shortlist:
         if candidate.iteration == iteration:
+            if candidate.taken and not roles:
+                roles.append(f"the {OBJECTIVES_CHOICE}")
             roles += candidate.roles
     return ", ".join(roles)
 
@@ -140,11 +147,6 @@ def rows_by_image(heldout: Sequence[HeldoutResult]) -> dict[str, dict[str, Sampl
         for row in held.rows:
             images.setdefault(row.example, {})[held.name] = row
     return images
-
-
-def tuning_scores(run: TuneResult) -> list[TemplateScores]:
-    """Returns the scores of the iterations on the tuning images, of those that have scores."""
-    return [record.scores for record in run.iterations if record.scores is not None]
 
 
 def title(result: Result) -> str:

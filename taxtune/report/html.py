@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file with its outcome, prompts, scores, confusions, curves, account and images.
+"""The report of a run: one HTML file with its outcome, prompts, scores, confusions, account and images.
 
 A section is a function of a result that returns the values of its partial template
 `templates/sections/NAME.html.j2`, its `title` among them, or None if there is nothing to show. The
@@ -7,20 +7,18 @@ one script of a page, `templates/report.js`, only filters the images: without it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import shorten
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from taxtune import atomic
+from taxtune.errors import DataError
 from taxtune.metrics.names import metric_name
-from taxtune.metrics.outcomes import EXACT, GENERAL, OFF_TREE, UNTRUE, WRONG
+from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, OFF_TREE, UNTRUE, WRONG
 from taxtune.progress import track
 from taxtune.report import gallery
-from taxtune.report.candidates import candidate_table, choose_command
 from taxtune.report.drawing import inline_svg, save_figure
-from taxtune.report.figures import draw_curves, draw_plane, selective_figure
+from taxtune.report.figures import draw_plane
 from taxtune.report.formatting import (
     Result,
     anchor,
@@ -34,21 +32,19 @@ from taxtune.report.formatting import (
     share_wrong,
     signed,
     spread_wrong,
-    template_name,
     title,
 )
 from taxtune.report.output import page
-from taxtune.report.summary import LABELS_WRONG, account_lines, summarise
+from taxtune.report.summary import account_lines, summarise
 from taxtune.report.tables import (
+    candidate_table,
+    choose_command,
     doubt_table,
     rank_table,
     score_table,
     selective_table,
 )
 from taxtune.tuning.records import IterationRecord, SampleResult, cut_in_words, outcomes_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["ReportCallback", "render_report", "save_report", "write_report"]
 
@@ -65,11 +61,12 @@ _SIGNS = {
     GENERAL: ("✓", "better"),
     EXACT: ("✓", "better"),
 }
+_PICTURE = "data:image/jpeg;"  # how the page has one
 _SIDE = 320  # pixels of the first screen's image
 
 
 def write_report(result: Result, folder: str | Path) -> Path:
-    """Writes `report.html` and the figures (`hp_hr` and `history`, as PNG and SVG) into a folder.
+    """Writes `report.html` and its picture (`hp_hr`, as PNG and SVG) into a folder.
 
     Args:
         result: A tuning run, or several compared.
@@ -83,18 +80,14 @@ def write_report(result: Result, folder: str | Path) -> Path:
     """
     folder = Path(folder)
     _, plane = save_figure(lambda: draw_plane(result), folder / "hp_hr")
-    history = None
-    if result_runs(result):
-        _, history = save_figure(lambda: draw_curves(result), folder / "history")
-    page = render_report(result, plane=plane, history=history)
-    return atomic.write_text(folder / "report.html", page)
+    return atomic.write_text(folder / "report.html", render_report(result, plane))
 
 
 class ReportCallback:
     """Writes the report of a run, a comparison or an evaluation into its folder."""
 
     def on_result(self, result: Result) -> None:
-        """Writes `report.html` and the figures."""
+        """Writes `report.html` and its picture."""
         with track("writing the report"):
             write_report(result, result.folder)
 
@@ -107,25 +100,36 @@ def save_report(result: Result, path: str | Path | None = None) -> Path:
         path: The file; None for `report.html` in the run's folder.
 
     Raises:
-        TaxtuneError: If it cannot be written.
+        TaxtuneError: If it cannot be written, or the page in the run's folder would lose pictures,
+            whose image files are gone.
     """
-    file = Path(result.folder) / "report.html" if path is None else Path(path)
-    return atomic.write_text(file, render_report(result))
+    text = render_report(result)
+    if path is not None:
+        return atomic.write_text(Path(path), text)
+    file = Path(result.folder) / "report.html"
+    before = file.read_bytes().count(_PICTURE.encode()) if file.is_file() else 0
+    lost = before - text.count(_PICTURE)
+    if lost > 0:
+        raise DataError(
+            f"The page would lose {lost:,} of its {before:,} pictures: their image files are not "
+            "where the run found them.",
+            file=file,
+            remedy="Put the images back, or write another page with --out.",
+        )
+    return atomic.write_text(file, text)
 
 
-def render_report(result: Result, *, plane: Path | None = None, history: Path | None = None) -> str:
+def render_report(result: Result, plane: Path | None = None) -> str:
     """Returns the report as HTML.
 
     Args:
         result: A tuning run, or several compared.
         plane: The SVG file of the hP-hR plane, if it is drawn already.
-        history: The SVG file of the scores by iteration, if it is drawn already.
     """
     sections = {
         "templates": _templates(result, plane),
         "scores": _scores(result),
         "confusion": gallery.confused_pairs(result),
-        "curves": _curves(result, history),
         "account": _account(result),
         "gallery": gallery.all_images(result),  # last, since it is as long as there are images
     }
@@ -207,6 +211,8 @@ def _scores(result: Result) -> dict[str, Any] | None:
 
 def _templates(result: Result, plane: Path | None) -> dict[str, Any]:
     """Returns the plane of all templates, and the prompts that its marks lead to."""
+    from markupsafe import Markup
+
     runs = result_runs(result)
     limit = longest_answer(result)
     prompts = []
@@ -230,7 +236,8 @@ def _templates(result: Result, plane: Path | None) -> dict[str, Any]:
             )
     return {
         "title": "All prompts that were tried" if prompts else "hP and hR",
-        "plane": _drawing(lambda: draw_plane(result), "plane", plane, links),
+        # Our own drawing: texts are paths, and the names of links are escaped.
+        "plane": Markup(inline_svg(lambda: draw_plane(result), "plane", plane, links)),
         "prompts": prompts,
         "trivial": [(number(run.trivial_hp), number(run.trivial_hr)) for run in runs[:1]],
         "split": result.split,
@@ -258,46 +265,6 @@ def _remarks(record: IterationRecord, limit: int | None) -> list[str]:
     if record.missing:
         remarks.append(f"{record.missing} without an answer")
     return remarks
-
-
-def _curves(result: Result, history: Path | None) -> dict[str, Any] | None:
-    curves = None
-    if result_runs(result):
-        curves = _drawing(lambda: draw_curves(result), "history", history)
-    selective = _selective(result)
-    if curves is None and selective is None:
-        return None
-    return {"title": "Curves", "history": curves, "selective": selective, "split": result.split}
-
-
-def _selective(result: Result) -> str | None:
-    """Returns the drawing of precision against coverage; None where no curve is known."""
-    curves = {}
-    points = {}
-    ends = {}
-    for held in result.heldout:
-        if held.selective is None or held.selective.curve is None:
-            continue
-        curve = held.selective.curve
-        name = template_name(held.name)
-        curves[name] = (curve.hr, curve.hp)
-        points[f"{name}: as it answers"] = (held.scores.hr, held.scores.hp)
-        ends[f"{name}: the deepest nodes"] = (curve.hr[-1], curve.hp[-1])
-    if not curves:
-        return None
-    return _drawing(lambda: selective_figure(curves, points | ends), "selective")
-
-
-def _drawing(
-    draw: Callable[[], Figure],
-    prefix: str,
-    drawn: Path | None = None,
-    links: Mapping[str, str] = MappingProxyType({}),
-) -> str:
-    """Returns one of our own drawings as safe HTML: texts are paths, the names of links escaped."""
-    from markupsafe import Markup
-
-    return Markup(inline_svg(draw, prefix, drawn, links))
 
 
 def _account(result: Result) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -171,6 +172,13 @@ class Table:
         lines.append("")
         lines += [f"- {note}" for note in self.notes]
         return "\n".join(lines).rstrip() + "\n"
+
+    def html(self) -> str:
+        """Returns the table as HTML for a notebook, every text in it escaped."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.shown(), columns=list(self.columns))
+        return f"<p>{escape(self.title)}</p>{frame.to_html(index=False)}"
 
     def csv(self) -> str:
         """Returns the table as CSV, unrounded; a missing value is an empty cell."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Interval
 from taxtune.metrics.table import ScoreTable
-from taxtune.report.formatting import Result, number, role_of, template_name
+from taxtune.report.formatting import Result, number, result_runs, role_of, template_name
 from taxtune.report.output import Table
 from taxtune.untrusted import visible
 
@@ -23,35 +23,28 @@ __all__ = ["score_rows", "write"]
 def score_rows(result: Result) -> list[dict[str, Any]]:
     """Returns the templates on the held-out images, then the candidates if there are others.
 
-    Each row has `images` (the split), `template`, `winner`, `n` (with an answer), `hp`, `hr` and
-    `accuracy`, these with their 95 % intervals, or None.
+    Each row has `images` (the split), `template`, `n` (with an answer), `hp`, `hr` and `accuracy`,
+    these with their 95 % intervals, or None.
     """
     rows = []
-    winners = dict(result.named_runs)
     for held in result.heldout:
-        facts = (held.split, template_name(held.name), held.name in winners, held.scores.n)
-        rows.append(_row(*facts, held.intervals))
-    for _, run in result.named_runs:
-        if run.selection is None:
-            continue
-        candidates = [each.iteration for each in run.selection.candidates]
-        asked = {0, run.winner, run.selection.winner}
-        if result.heldout and asked.issuperset(candidates):
+        rows.append(_row(held.split, template_name(held.name), held.scores.n, held.intervals))
+    for run in result_runs(result):
+        candidates = [each.iteration for each in run.shortlist]
+        taken = [each.iteration for each in run.shortlist if each.taken]
+        if result.heldout and {0, run.winner, *taken}.issuperset(candidates):
             continue
         goal = "" if run is result else f"{metric_name(run.objective)}, "
         for record in run.iterations:
             if record.iteration in candidates:
                 name = f"{goal}{record.iteration}: {role_of(run, record.iteration)}"
                 table = ScoreTable.of_rows([row.values for row in record.rows if row.counts])
-                facts = ("tuning", name, record.iteration == run.winner, len(table))
-                rows.append(_row(*facts, table.intervals(seed=0)))
+                rows.append(_row("tuning", name, len(table), table.intervals(seed=0)))
     return rows
 
 
-def _row(
-    images: str, template: str, is_winner: bool, n: int, scores: Mapping[str, Interval]
-) -> dict[str, Any]:
-    facts = {"images": images, "template": template, "winner": is_winner, "n": n}
+def _row(images: str, template: str, n: int, scores: Mapping[str, Interval]) -> dict[str, Any]:
+    facts = {"images": images, "template": template, "n": n}
     return facts | {key: scores.get(key) for key in ("hp", "hr", "accuracy")}
 
 
@@ -86,7 +79,4 @@ def _texts(row: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(cell, Interval):
             ends = f"[{number(cell.low)}, {number(cell.high)}]"
             cells[metric_name(name)] = f"{number(cell.estimate)} {ends}"
-    del cells["winner"]
-    if row["winner"] and "winner" not in row["template"]:
-        cells["template"] += " (winner)"
     return cells

@@ -27,7 +27,8 @@ from taxtune.tuning.selection import choose, most_questions
 
 __all__ = ["TuningProgress"]
 
-_LEGEND = "wrong: untrue; general: true, not down to the label; exact: the label; *: best so far"
+_SCORES = "hP: how much of what is said is true; hR: how much of the truth is said"
+_COUNTS = "wrong: untrue; general: true, not down to the label; exact: the label"
 _FAILED = {"failed": "no template", "void": "not counted"}
 
 
@@ -71,8 +72,10 @@ class TuningProgress:
             self._once(text)
         if done:
             self._terminal.line(f"{len(done):,} iterations are done already")
+        self._once(_SCORES)
+        self._once(_COUNTS)
         if not self._by_rung:
-            self._once(_LEGEND)
+            self._once("a line for each prompt; *: the best so far")
             self._task = Task("tuning", total, self._terminal)
         self._show()
 
@@ -137,14 +140,14 @@ class TuningProgress:
         return None if selection is None else selection.winner
 
     def _end_rung(self) -> None:
-        """Prints how many templates were asked about the images of a rung, and the best so far."""
+        """Prints how many prompts were asked about the images of a rung, and the best so far."""
         if not self._by_rung or self._best is None:
             return
         asked = [record for record in self._records.values() if len(record.rows) == self._images]
-        templates = "1 template" if len(asked) == 1 else f"{len(asked):,} templates"
+        prompts = "1 prompt" if len(asked) == 1 else f"{len(asked):,} prompts"
         best = self._records[self._best]
         self._terminal.line(
-            f"{templates} asked about {self._images:,} images; best so far is iteration "
+            f"{prompts} asked about {self._images:,} images; best so far is iteration "
             f"{self._best}: {self._counts(best)}"
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 from taxtune.errors import command
 from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.names import meaning, metric_name
-from taxtune.metrics.outcomes import EXACT, GENERAL, STATES, WRONG, Outcomes
+from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, STATES, WRONG, Outcomes
 from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.metrics.table import SCORES
@@ -34,6 +34,7 @@ from taxtune.report.formatting import (
 from taxtune.report.output import Table
 from taxtune.tuning.plan import PowerAnalysis
 from taxtune.tuning.records import (
+    Candidate,
     Held,
     HeldoutResult,
     ModelUsage,
@@ -45,13 +46,13 @@ from taxtune.tuning.records import (
 )
 
 __all__ = [
-    "LABELS_WRONG",
     "Column",
     "Summary",
     "Winner",
     "account_lines",
     "goal_in_words",
     "power_in_words",
+    "proof_in_words",
     "remarks",
     "seen_in_words",
     "selection_in_words",
@@ -60,8 +61,6 @@ __all__ = [
     "verdict",
 ]
 
-#: The name of the first score: of the labels below the root, how many are wrong.
-LABELS_WRONG = "labels given that are wrong"
 #: The states that are shown even if no answer is in them.
 _ALWAYS = (WRONG, GENERAL, EXACT)
 #: The most templates that have a column each; of more, each has a row.
@@ -76,9 +75,8 @@ class Column:
 
     Attributes:
         name: Its name among the held-out results: "baseline", "winner", "accuracy".
-        title: The name that it is shown by: "baseline", "tuned", "accuracy-tuned".
-        counts: Images by the state of their answers, see `STATES`; they add up to all images.
-        outcomes: The same, with how many labels were given.
+        title: The name that it is shown by: "baseline", "winner", "accuracy-tuned".
+        outcomes: What became of its answers.
         scores: The scores that matter, by key; None where there is none.
         changes: Their paired differences from the template's own baseline; empty for a baseline.
         doubt: What hangs on doubtful placements; None where the mapper gives no probability.
@@ -89,7 +87,6 @@ class Column:
 
     name: str
     title: str
-    counts: dict[str, int]
     outcomes: Outcomes
     scores: dict[str, float | None]
     changes: dict[str, PairedDifference] = field(default_factory=dict)
@@ -130,22 +127,24 @@ class Winner:
 
     @property
     def placed_by(self) -> str:
-        """The policy that places its answers, or else what the model's probabilities would bring.
-
-        It is empty if there is neither.
-        """
+        """The policy that places its answers; empty where each is placed as it is."""
         policy: dict[str, Any] = {}
         if self.run.selection is not None:
             policy = dict(self.run.selection.policy)
         kind = str(policy.pop("kind", "direct"))
         if kind == "direct":
-            return self.run.where.get("probabilities", "")
+            return ""
         settings = []
         for key, value in policy.items():
             text = f"{value:.6g}" if isinstance(value, float) else str(value)
             settings.append(f"{key} {text}")
         shown = f" ({', '.join(settings)})" if settings else ""
         return f"Placed by {kind.replace('_', '-')}{shown}."
+
+    @property
+    def offer(self) -> str:
+        """What the model's own probabilities would bring; empty where that is not known."""
+        return "" if self.run.is_chosen else self.run.where.get("probabilities", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ class Summary:
     Attributes:
         images: How many images the templates are judged by.
         split: Which images they are: "held-out" or "tuning".
-        counts: The states of answers that are shown, in order.
+        states: The states of answers that are shown, in order.
         scores: The names of the scores that matter, by key, in order.
         columns: The templates, each baseline before the templates that are compared with it.
         winners: The winner of each tuning run; empty for an evaluation.
@@ -166,7 +165,7 @@ class Summary:
 
     images: int
     split: str
-    counts: tuple[str, ...]
+    states: tuple[str, ...]
     scores: dict[str, str]
     columns: tuple[Column, ...]
     winners: tuple[Winner, ...]
@@ -188,8 +187,7 @@ def summarise(result: Result) -> Summary:
     for held in result.heldout:
         column = Column(
             name=held.name,
-            title="tuned" if held.name == "winner" else template_name(held.name),
-            counts={state: outcomes[held.name].counts.get(state, 0) for state in states},
+            title=template_name(held.name),
             outcomes=outcomes[held.name],
             scores={key: score_of(held.scores, key) for key in scores},
             changes=_changes(result, held, scores),
@@ -207,7 +205,7 @@ def summarise(result: Result) -> Summary:
     return Summary(
         images=len(result.heldout[0].rows) if result.heldout else 0,
         split=result.heldout[0].split if result.heldout else "held-out",
-        counts=states,
+        states=states,
         scores=scores,
         columns=tuple(columns),
         winners=winners,
@@ -249,21 +247,21 @@ def summary_table(summary: Summary) -> Table:
     head = f"On {summary.images:,} {images}"
     cells = {}
     for column in columns:
-        counts = [f"{column.counts[state]:,}" for state in summary.counts]
+        counts = [f"{column.outcomes.count(state):,}" for state in summary.states]
         scores = [number(column.scores[key], key) for key in summary.scores]
         cells[column.title] = [*counts, share_wrong(column.outcomes), *scores]
     if len(columns) > _COLUMNS:
         names = ["labels wrong", *(metric_name(key) for key in summary.scores)]
         rows = [(f"  {title}", *values) for title, values in cells.items()]
-        states = ["general" if state == GENERAL else state for state in summary.counts]
+        states = ["general" if state == GENERAL else state for state in summary.states]
         return Table(name="summary", title="", columns=(head, *states, *names), rows=tuple(rows))
     if len(columns) == 2 and columns[1].changes:
-        changes = [""] * len(summary.counts) + [spread_wrong(columns[1].outcomes)]
+        changes = [""] * len(summary.states) + [spread_wrong(columns[1].outcomes)]
         for key in summary.scores:
             change = columns[1].changes.get(key)
             changes.append("" if change is None else difference(change, key))
         cells[" "] = changes
-    names = [f"  {name}" for name in (*summary.counts, LABELS_WRONG, *summary.scores.values())]
+    names = [f"  {name}" for name in (*summary.states, LABELS_WRONG, *summary.scores.values())]
     return Table(
         name="summary",
         title="",
@@ -292,11 +290,38 @@ def verdict(run: TuneResult) -> str:
     if run.selection is None:
         return ""
     if run.is_chosen:
+        own = _proof_of(run, run.winner)
+        its = _proof_of(run, run.selection.winner)
         return (
-            "Chosen by a person after looking at the results; the objective took iteration "
-            f"{run.selection.winner}."
+            f"Chosen by a person after looking at the results{own}; the run chose iteration "
+            f"{run.selection.winner}{its}."
         )
     return selection_in_words(run.selection, _aim(run))
+
+
+def _proof_of(run: TuneResult, iteration: int) -> str:
+    """Returns the proof of an iteration as a remark: " (certified)"; empty where nothing is to be proven."""
+    for candidate in run.shortlist:
+        if candidate.iteration == iteration:
+            proof = proof_in_words(candidate)
+            return f" ({proof})" if proof else ""
+    return " (not among the candidates)" if run.shortlist else ""
+
+
+def proof_in_words(candidate: Candidate) -> str:
+    """Returns "certified", or the parts that are missing, as "proves hP 0.962 of 0.980"."""
+    if candidate.certified:
+        return "certified"
+    missing = []
+    for held in candidate.held:
+        if held.missed:
+            proves = "proves " if held.confidence > 0.5 else ""
+            low = number(held.low, held.measure)
+            goal = number(held.goal, held.measure)
+            missing.append(f"{proves}{metric_name(held.measure)} {low} of {goal}")
+    if candidate.certified is False and not missing:
+        missing.append("not certified")
+    return ", ".join(missing)
 
 
 def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
@@ -366,26 +391,40 @@ def _wanting(held: Held, selection: Selection) -> str:
     if held.mean < held.goal - 1e-9:
         lacks = f"its {name} is {number(held.mean, held.measure)}, short of the goal {goal} "
         lacks += f"({images})"
-    remedies = _remedies(held, selection)
-    if not remedies:
-        return f"Best estimate, not certified: {lacks}."
-    first = "Cheapest first: " if len(remedies) > 1 else "What helps: "
-    return f"Best estimate, not certified: {lacks}. {first}{'; '.join(remedies)}."
-
-
-def _remedies(held: Held, selection: Selection) -> list[str]:
-    remedies = []
     unasked = max(selection.there - selection.images, 0)
-    if unasked and held.more is not None:
+    remedies = _remedies(held.measure, held.low, held.more, selection.images, unasked)
+    return f"Best estimate, not certified: {lacks}.{_advice(remedies)}"
+
+
+def _advice(remedies: list[str]) -> str:
+    if not remedies:
+        return ""
+    first = "Cheapest first" if len(remedies) > 1 else "What helps"
+    return f" {first}: {'; '.join(remedies)}."
+
+
+def _remedies(
+    measure: str, low: float, more: int | None, images: int, unasked: int = 0
+) -> list[str]:
+    """Returns the remedies for a goal that is not proven, the cheapest first.
+
+    Args:
+        measure: The score that is held.
+        low: The mean that is proven.
+        more: How many more images would prove the goal; None if no number would do.
+        images: How many tuning images were asked about.
+        unasked: How many others there are.
+    """
+    remedies = []
+    if unasked and more is not None:
         others = _counted(unasked, "other tuning image")
         remedies.append(f"ask about the {others} (--resume with a larger --effort or budget)")
-    provable = _rounded_down(held.low)
+    provable = _rounded_down(low)
     if provable > 0:
-        name = metric_name(held.measure)
-        remedies.append(f"a goal that these photos can prove, {name} {provable:g}")
-    if held.more is not None and held.more > unasked:
-        photos = _photos(held.more - unasked, selection.images + unasked)
-        remedies += [f"{photos} for tuning"] if photos else []
+        remedies.append(f"a goal that these photos can prove, {metric_name(measure)} {provable:g}")
+    photos = (more or 0) - unasked
+    if 0 < photos < _TOO_MANY * (images + unasked):
+        remedies.append(f"about {_counted(_rounded(photos), 'more photo')} for tuning")
     return remedies
 
 
@@ -395,13 +434,10 @@ def _rounded_down(mean: float) -> float:
     return math.floor(mean * digits + 1e-9) / digits
 
 
-def _photos(more: int, there: int) -> str:
-    """Returns a number of photos to label as "about 500 more photos", empty if far too many."""
-    if more >= _TOO_MANY * there:
-        return ""
-    # One significant digit; two of what begins with a 1, where one would be far off.
-    step = 10 ** max(len(str(more)) - 1 - str(more).startswith("1"), 0)
-    return f"about {_counted(round(more / step) * step, 'more photo')}"
+def _rounded(count: int) -> int:
+    """Returns a count with one significant digit, or two of what begins with a 1."""
+    step: int = 10 ** max(len(str(count)) - 1 - str(count).startswith("1"), 0)
+    return round(count / step) * step
 
 
 def _scores(result: Result) -> dict[str, str]:
@@ -465,7 +501,9 @@ def _duration(seconds: float) -> str:
 
 def cost_line(usage: Usage) -> str:
     """Returns the calls of a run, their price and the time in a line."""
-    parts = [_counted(usage.vlm.calls, "call"), f"{usage.vlm.from_store:,} cached"]
+    parts = [_counted(usage.vlm.calls, "call")]
+    if usage.vlm.from_store:
+        parts.append(f"{_counted(usage.vlm.from_store, 'answer')} kept from before")
     if usage.proposer != ModelUsage():
         parts.append(_counted(usage.proposer.calls, "LLM call"))
     if usage.judge != ModelUsage():
@@ -492,7 +530,7 @@ def account_lines(usage: Usage) -> list[tuple[str, str]]:
 def _asked(usage: ModelUsage) -> str:
     parts = [f"{usage.calls:,}"]
     if usage.from_store:
-        parts.append(f"{usage.from_store:,} more from the store")
+        parts.append(f"{usage.from_store:,} more kept from before")
     if usage.tokens:
         parts.append(f"{usage.tokens:,} tokens")
     if usage.cost_usd is None:
@@ -515,17 +553,14 @@ def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
     lines = []
     for power in dict.fromkeys(powers):
         images = _counted(power.images, "tuning image")
-        name = metric_name(power.measure)
-        provable = f"{name} {number(power.provable, power.measure)}"
+        provable = f"{metric_name(power.measure)} {number(power.provable, power.measure)}"
         text = f"without a single error, {images} prove {provable} with "
         text += f"{100 * power.confidence:g} % confidence"
         more = power.needed - power.images
         if more > 0:
-            text += f", not {number(power.goal, power.measure)}: raise data.tuning"
-            lower = _rounded_down(power.provable)
-            text += f"; a goal that they can prove, {name} {lower:g}" if lower > 0 else ""
-            photos = _photos(more, power.images)
-            text += f"; {photos}" if photos else ""
+            remedies = _remedies(power.measure, power.provable, more, power.images)
+            text += f", not {number(power.goal, power.measure)}."
+            text += _advice(["raise data.tuning", *remedies])
         lines.append(text)
     return lines
 

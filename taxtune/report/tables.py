@@ -1,7 +1,8 @@
-"""The tables of a result: held-out scores with differences, by rank, and confidence."""
+"""The tables of a result: its candidates, held-out scores with differences, by rank, and confidence."""
 
 from __future__ import annotations
 
+from taxtune.errors import command
 from taxtune.mapping.config import DOUBTFUL
 from taxtune.metrics.confidence import COVERAGES
 from taxtune.metrics.names import metric_name
@@ -10,15 +11,67 @@ from taxtune.metrics.table import SCORES
 from taxtune.report.formatting import (
     MINUS,
     Result,
+    number,
+    result_runs,
+    role_of,
     score_of,
     template_name,
 )
 from taxtune.report.output import Cell, Table
-from taxtune.tuning.records import HeldoutResult
+from taxtune.report.summary import proof_in_words, summarise, summary_table
+from taxtune.tuning.records import HeldoutResult, TuneResult
 
-__all__ = ["doubt_table", "rank_table", "score_table", "selective_table"]
+__all__ = [
+    "candidate_table",
+    "choose_command",
+    "doubt_table",
+    "first_tables",
+    "rank_table",
+    "score_table",
+    "selective_table",
+]
 
 _LAST = ("abstained", "off_tree", "selective_hp")
+
+
+def first_tables(result: Result) -> list[Table]:
+    """Returns the counts and scores of a result, then the candidates of each run."""
+    tables = [candidate_table(run) for run in result_runs(result)]
+    if result.heldout:
+        tables.insert(0, summary_table(summarise(result)))
+    return [table for table in tables if table.rows]
+
+
+def candidate_table(run: TuneResult) -> Table:
+    """Returns the candidates, the most careful first, with role and prompt in the last two columns."""
+    records = {record.iteration: record for record in run.iterations}
+    rows: list[dict[str, Cell]] = []
+    for each in run.shortlist:
+        record = records[each.iteration]
+        rows.append(
+            {
+                "": "*" if each.taken else "",
+                "no.": each.iteration,
+                "wrong": each.outcomes.wrong,
+                "general": each.outcomes.general,
+                "exact": each.outcomes.exact,
+                "of": each.outcomes.images,
+                f"hP ({100 * each.confidence:g} % bound)": f"{number(each.hp)} (≥ {number(each.low)})",
+                "proven": proof_in_words(each),
+                "it is": role_of(run, each.iteration),
+                "prompt": record.prompt or record.template or "",
+            }
+        )
+    title = "Candidates, by their tuning images (* the run's choice)"
+    return Table.from_records("candidates", title, rows)
+
+
+def choose_command(run: TuneResult) -> str:
+    """Returns the command that takes another candidate; empty where there is no other."""
+    others = [each.iteration for each in run.shortlist if each.iteration != run.winner]
+    # The boldest of them is at the end, but for the baseline, which the run was to improve on.
+    others.sort(key=bool)
+    return command("choose", run.folder, str(others[-1])) if others else ""
 
 
 def score_table(result: Result) -> Table:

@@ -84,7 +84,7 @@ class Terminal(Display):
     def _move_bar(self, task: Task) -> None:
         if self._progress is None:
             self._progress = self._start()
-        stored = f"{task.stored:,} from store" if task.stored else ""
+        stored = f"{task.stored:,} kept from before" if task.stored else ""
         if id(task) not in self._bars:
             self._bars[id(task)] = self._progress.add_task("", total=task.total, stored=stored)
         self._progress.update(

@@ -20,6 +20,7 @@ from taxtune.metrics.confidence import COVERAGES
 from taxtune.metrics.doubt import Doubt, influence_of_doubt
 from taxtune.metrics.information import Information
 from taxtune.metrics.names import metric_name
+from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, WRONG, Outcomes
 from taxtune.metrics.ranks import RankIntervals, bootstrap_ranks
 from taxtune.metrics.selective import Selective, selective_scores
 from taxtune.metrics.statistics import Interval
@@ -46,6 +47,7 @@ _SUMMARY = (
     "root",
     "scored",
     "n",
+    "outcomes",
     "abstained",
     "off_tree",
     "left_out",
@@ -315,6 +317,12 @@ class _Scores:
     selective: Selective | None
 
     @property
+    def _outcomes(self) -> Outcomes:
+        table = self.table
+        tree = self._information.taxonomy
+        return Outcomes.of_nodes(tree, table.nodes, table.targets, table.off_tree)
+
+    @property
     def _target_depth(self) -> float:
         depths = self._information.taxonomy.depth[self.table.targets]
         return float(depths.mean())
@@ -353,6 +361,7 @@ class _Scores:
             summary["ranks"].append(counts | intervals)
         summary["scored"] = "placement" if answers.has_nodes else "answer"
         summary["n"] = len(answers.rows)
+        summary["outcomes"] = asdict(self._outcomes)
         summary["left_out"] = list(answers.unanswered)
         summary["outside"] = list(answers.outside)
         summary["confidence_level"] = _CONFIDENCE
@@ -391,7 +400,13 @@ class _Scores:
 
     def tables(self) -> tuple[Table, ...]:
         """Returns the tables of the scores, of those with a unit, and of the ranks."""
-        plain: list[tuple[Cell, ...]] = []
+        outcomes = self._outcomes
+        plain: list[tuple[Cell, ...]] = [
+            (WRONG, outcomes.wrong, None, None),
+            (GENERAL, outcomes.general, None, None),
+            (EXACT, outcomes.exact, None, None),
+            (LABELS_WRONG, *interval_cells(outcomes.share_wrong)),
+        ]
         in_units: list[tuple[Cell, ...]] = []
         for label, key, interval in self._labelled():
             rows = in_units if key in _IN_UNITS else plain
@@ -406,7 +421,7 @@ class _Scores:
             ranks.append((counts.rank, *predicted, *relevant))
         notes = tuple(self._notes())
         digits = dict.fromkeys(_HEADS, 2)
-        scores = Table("scores", "Scores with 95 % intervals", _HEADS, tuple(plain))
+        scores = Table("scores", "Counts, and scores with 95 % intervals", _HEADS, tuple(plain))
         bits = Table("bits", "Depth and information", _HEADS, tuple(in_units), digits)
         at_ranks = Table("ranks", "At each rank", _RANK_HEADS, tuple(ranks), notes=notes)
         return scores, bits, at_ranks

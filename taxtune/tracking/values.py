@@ -24,7 +24,6 @@ from taxtune.errors import command
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.table import SCORES
 from taxtune.recipe import flatten
-from taxtune.report.candidates import candidate_table
 from taxtune.report.formatting import Result, rows_by_image
 from taxtune.report.gallery import small_jpeg
 from taxtune.report.output import plain
@@ -32,9 +31,8 @@ from taxtune.report.summary import (
     account_lines,
     remarks,
     summarise,
-    summary_table,
 )
-from taxtune.report.tables import rank_table, score_table
+from taxtune.report.tables import candidate_table, first_tables, rank_table, score_table
 from taxtune.tables import split_cell
 from taxtune.tuning.records import (
     HeldoutResult,
@@ -357,10 +355,7 @@ def about_result(result: Result, page: str) -> str:
         parts.append(f"### {winner.heading} ({winner.where})")
         parts.append(_code(winner.prompt))
         parts.append(f"**{winner.verdict}**" if winner.verdict else "")
-    if summary.columns:
-        parts.append(summary_table(summary).markdown())
-    tables = [candidate_table(run) for _, run in result.named_runs]
-    parts += [table.markdown() for table in tables if table.rows]
+    parts += [table.markdown() for table in first_tables(result)]
     parts.append("\n".join(f"- {text}" for text in remarks(summary)))
     parts.append("### Cost")
     parts.append("\n".join(f"- {name}: {text}" for name, text in account_lines(result.usage)))

@@ -42,7 +42,7 @@ from taxtune.tuning.build import (
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment, make_checklist
 from taxtune.tuning.records import SampleResult, TuneResult, cut_in_words
-from taxtune.tuning.run_folder import answers_of, finished_run, note_answers, recipe_of
+from taxtune.tuning.run_folder import answers_of, finished_run, images_of, note_answers, recipe_of
 from taxtune.tuning.selection import TOLERANCE
 from taxtune.tuning.template import Template
 from taxtune.tuning.thresholds import can_choose, recorded_paths
@@ -167,7 +167,8 @@ class CalibrationRun:
         """The run's recipe."""
         if self.recipe is not None:
             return load_recipe(self.recipe)
-        return recipe_of(self.result, given=() if self.vlm is None else ("vlm",))
+        given = {"vlm": self.vlm, "data": images_of(self.result)}
+        return recipe_of(self.result, given=[group for group in given if given[group] is not None])
 
     @cached_property
     def policy(self) -> SelfConsistency | Posterior:
@@ -186,7 +187,8 @@ class CalibrationRun:
     @cached_property
     def run_data(self) -> LabelledData:
         """All images of the run's data."""
-        return make_data(self.settings, *self.tree, None, self.folder)
+        source = None if self.recipe is not None else images_of(self.result)
+        return make_data(self.settings, *self.tree, source, self.folder)
 
     @cached_property
     def template(self) -> Template:

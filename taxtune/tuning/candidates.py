@@ -17,19 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 
-import numpy as np
-
-from taxtune.objective import Objective
+from taxtune.objective import Constraint, Objective
 from taxtune.tuning.records import Candidate, IterationRecord, Role, Selection, outcomes_of
-from taxtune.tuning.selection import Standings, lower_bound, typical_loss
+from taxtune.tuning.selection import ConstraintTest, Standings
 
 __all__ = ["MOST", "beats", "with_candidates"]
 
 #: The most candidates of a run.
 MOST = 4
-# The confidence of the bound of hP where the objective holds hP with none.
+# The confidence of the bound of hP where the objective holds nothing with one.
 _CONFIDENCE = 0.9
 
 
@@ -50,12 +47,13 @@ def with_candidates(
             entered.append(record)
     described = {}
     estimate = selection.winner
-    for images, group in groupby(sorted(entered, key=_images), key=_images):
-        standings = Standings.of(list(group), objective, records[0].scores)
+    for images in {len(record.rows) for record in entered}:
+        group = [record for record in entered if len(record.rows) == images]
+        standings = Standings.of(group, objective, records[0].scores)
         for candidate in _described(standings, objective):
             described[candidate.iteration] = candidate
         if images == selection.images:
-            estimate = standings.finalists[standings.best_estimate].iteration
+            estimate = group[standings.best_estimate].iteration
     unbeaten = []
     for record in entered:
         rivals = [other for other in entered if len(other.rows) >= len(record.rows)]
@@ -63,7 +61,7 @@ def with_candidates(
             unbeaten.append(described[record.iteration])
     winner = described[selection.winner]
     chosen = [replace(winner, taken=True)]
-    for role, candidate in _roles(unbeaten, estimate, winner).items():
+    for role, candidate in _roles(unbeaten, described[estimate], winner):
         _add(chosen, candidate, role)
     chosen = sorted(chosen[:MOST], key=_carefulness)
     return replace(selection, candidates=tuple(chosen))
@@ -82,64 +80,56 @@ def beats(record: IterationRecord, other: IterationRecord) -> bool:
     return no_worse and (own.wrong < its.wrong or own.exact > its.exact)
 
 
-def _images(record: IterationRecord) -> int:
-    return len(record.rows)
-
-
 def _described(standings: Standings, objective: Objective) -> Iterator[Candidate]:
     """Yields templates that were asked about the same images, as candidates without a role."""
-    confidence = _CONFIDENCE
-    is_proven = False
-    for held in objective.constraints:
-        if held.confidence > 0.5:
-            is_proven = True
-            confidence = held.confidence
-    columns = [record.table.column("hp") for record in standings.finalists]
-    known = [values[~np.isnan(values)] for values in columns]
-    typical = typical_loss(np.concatenate(known))
+    confidences = [held.confidence for held in objective.constraints if held.confidence > 0.5]
+    confidence = confidences[-1] if confidences else _CONFIDENCE
+    test = ConstraintTest.of(Constraint("hp", 0.0, confidence), standings.finalists, None)
     for position, record in enumerate(standings.finalists):
+        hp = test.held(position)
         yield Candidate(
             iteration=record.iteration,
             roles=(),
             outcomes=outcomes_of(record.rows),
-            hp=float(known[position].mean()),
-            low=lower_bound(known[position], confidence, known, typical),
+            hp=hp.mean,
+            low=hp.low,
             confidence=confidence,
-            certified=bool(standings.certified[position]) if is_proven else None,
+            certified=bool(standings.certified[position]) if confidences else None,
             held=standings.held(position),
         )
 
 
 def _roles(
-    unbeaten: Sequence[Candidate], estimate: int, winner: Candidate
-) -> dict[Role, Candidate]:
-    """Returns the templates that fill each role, in the order of importance, as far as there are any.
+    unbeaten: Sequence[Candidate], estimate: Candidate, winner: Candidate
+) -> Iterator[tuple[Role, Candidate]]:
+    """Yields each role with the template that fills it, as far as there is one, by importance.
 
     Args:
         unbeaten: The templates that no other beats.
-        estimate: The iteration that is most likely best.
+        estimate: The one that is most likely best.
         winner: The one that the objective takes.
     """
-    roles: dict[Role, Candidate] = {}
     certified = [each for each in unbeaten if each.certified]
     if certified:
-        roles["most careful"] = min(certified, key=_carefulness)
-    for each in (*unbeaten, winner):
-        if each.iteration == estimate:
-            roles["best estimate"] = each
+        yield "most careful", min(certified, key=_carefulness)
+    if estimate in (*unbeaten, winner):
+        yield "best estimate", estimate
     bolder = [each for each in unbeaten if each.iteration > 0]
     if bolder:
-        roles["boldest"] = max(bolder, key=_boldness)
+        yield "boldest", max(bolder, key=_boldness)
     for each in unbeaten:
         if each.iteration == 0:
-            roles["baseline"] = each
-    return roles
+            yield "baseline", each
 
 
 def _add(chosen: list[Candidate], candidate: Candidate, role: Role) -> None:
-    """Adds a candidate, or its role to one with the same counts, which says the same to a person."""
+    """Adds a candidate, or its role to one with the same counts, which says the same to a person.
+
+    Only the baseline is called the baseline.
+    """
     for place, other in enumerate(chosen):
-        if other.outcomes.counts == candidate.outcomes.counts:
+        is_alike = role != "baseline" and other.outcomes.counts == candidate.outcomes.counts
+        if is_alike or other.iteration == candidate.iteration:
             chosen[place] = replace(other, roles=(*other.roles, role))
             return
     chosen.append(replace(candidate, roles=(role,)))

@@ -4,137 +4,114 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taxtune.tuning.experiment import Experiment
 
-__all__ = ["Inputs", "changes_in_words", "contents_of"]
+__all__ = ["changes_in_words", "contents_of"]
 
 _HASH = re.compile(r"[0-9a-f]{16,64}")
 # Of more images or nodes no list is kept, and a change is told without their names.
 _MOST = 20_000
 _NAMED = 3
-# Contents, of which the identity has hashes, that follow from images, sizes, seed and tree.
+# Lists, which explain changes of hashes; on their own they are no change.
+_IMAGES = "all images"
+_NODES = "nodes"
+# Hashes that follow from images, sizes, seed and tree.
 _FOLLOWING = ("tuning images", "held-out images", "context", "weights")
 
 
-class Inputs(NamedTuple):
-    """What a run is about.
-
-    Attributes:
-        identity: Everything that must not change, by dotted key; contents as hashes.
-        contents: The lists behind the hashes, by what they are; see `contents_of`.
-    """
-
-    identity: Mapping[str, Any]
-    contents: Mapping[str, Mapping[str, Any]] = {}
-
-
-def contents_of(experiment: Experiment) -> dict[str, dict[str, Any]]:
-    """Returns the lists of images and nodes that a run notes when it begins, to tell a change later.
+def contents_of(experiment: Experiment) -> dict[str, dict[str, tuple[str, str]]]:
+    """Returns the lists behind the hashes of an identity, from which a change is told.
 
     Returns:
-        "images": id and label of each labelled image, by its content hash (its id where images are
-        read as they are drawn). "nodes": the aliases of each node of the tree, by its path. Either
-        is left out where there are more than 20,000.
+        Name and label of each labelled image, by its content hash (its id where images are read as
+        they are drawn), and path and aliases of each node of the tree, by its path. Either is left
+        out where there are more than 20,000.
     """
-    contents: dict[str, dict[str, Any]] = {}
-    examples = experiment.examples
-    if len(examples) <= _MOST:
-        images = {example.sha256 or example.id: example for example in examples}
-        contents["images"] = {key: [one.id, one.label] for key, one in images.items()}
+    contents: dict[str, dict[str, tuple[str, str]]] = {}
+    if len(experiment.examples) <= _MOST:
+        images = {}
+        for example in experiment.examples:
+            images[example.sha256 or example.id] = (example.id, example.label)
+        contents[_IMAGES] = images
     tree = experiment.taxonomy
     if len(tree) <= _MOST:
-        nodes = range(len(tree))
-        contents["nodes"] = {"/".join(tree.path(node)): tree.names(node)[1:] for node in nodes}
+        nodes = {}
+        for node in range(len(tree)):
+            path = "/".join(tree.path(node))
+            nodes[path] = (path, ", ".join(sorted(tree.names(node)[1:])) or "no aliases")
+        contents[_NODES] = nodes
     return contents
 
 
-def changes_in_words(before: Inputs, now: Inputs) -> list[str]:
+def changes_in_words(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Returns a line for each thing that has changed; none where the run is about the same.
 
     Photos and labels come first, then the tree, then the settings.
+
+    Args:
+        before: The identity of the run, with its lists as far as they were kept.
+        now: That of today.
     """
     keys = []
-    for key in sorted(before.identity.keys() | now.identity.keys()):
-        if before.identity.get(key) != now.identity.get(key):
+    for key in sorted(before.keys() | now.keys()):
+        if key not in (_IMAGES, _NODES) and before.get(key) != now.get(key):
             keys.append(key)
     if not keys:
         return []
-    nodes = _node_lines(before.contents.get("nodes"), now.contents.get("nodes"))
-    lines = _image_lines(before.contents.get("images"), now.contents.get("images")) + nodes
-    is_explained = bool(lines)
-    for key in keys:
-        if key.startswith(("recipe.data.", "recipe.seed", "taxonomy")):
-            is_explained = True
+    nodes = _differences(before.get(_NODES), now.get(_NODES), "node")
+    lines = _differences(before.get(_IMAGES), now.get(_IMAGES), "image") + nodes
+    explaining = ("recipe.data.", "recipe.seed", "taxonomy")
+    is_explained = bool(lines) or any(key.startswith(explaining) for key in keys)
     for key in keys:
         # The model's own word for a setting of the recipe says nothing new.
         is_said = f"recipe.{key}" in keys or (key == "taxonomy" and bool(nodes))
         if is_said or (is_explained and key in _FOLLOWING):
             continue
-        change = _change(before.identity.get(key), now.identity.get(key))
+        change = _change(before.get(key), now.get(key))
         lines.append(f"{key.removeprefix('recipe.')}: {change}")
     return lines
 
 
-def _image_lines(
-    before: Mapping[str, Sequence[str]] | None, now: Mapping[str, Sequence[str]] | None
+def _differences(
+    before: Mapping[str, Sequence[str]] | None, now: Mapping[str, Sequence[str]] | None, kind: str
 ) -> list[str]:
-    """Returns the changes of the labelled images; none where either list was not kept."""
+    """Returns a line for what is new, gone and changed; none where either list was not kept.
+
+    Args:
+        before: The things of a kind, each with its name and what may change of it.
+        now: Those of today.
+        kind: What they are, in a word.
+    """
     if before is None or now is None:
         return []
-    gone = {before[key][0]: key for key in before.keys() - now.keys()}
-    new: list[str] = []
-    redone: list[str] = []
-    relabelled = []
-    for key, (name, label) in now.items():
-        if key not in before:
-            (redone if name in gone else new).append(name)
-            continue
-        former, was = before[key]
-        if label != was:
-            relabelled.append(f"{former}: {was} → {label}")
-    missing = [name for name, _ in before.values() if name in gone and name not in redone]
-    return [
-        *_line(new, "new image", "new images"),
-        *_line(missing, "image gone", "images gone"),
-        *_line(redone, "image with other content", "images with other content"),
-        *_line(relabelled, "label changed", "labels changed"),
-    ]
+    changed = []
+    for key in now:
+        name, was = before.get(key, now[key])
+        if now[key][1] != was:
+            changed.append(f"{name}: {was} → {now[key][1]}")
+    new = [name for key, (name, _) in now.items() if key not in before]
+    gone = [name for key, (name, _) in before.items() if key not in now]
+    lines = []
+    label = "label" if kind == "image" else kind
+    for names, word, line in (
+        (new, kind, "new {}"),
+        (gone, kind, "{} gone"),
+        (changed, label, "{} changed"),
+    ):
+        if names:
+            things = line.format(word if len(names) == 1 else f"{word}s")
+            lines.append(f"{len(names):,} {things}: {_first(names)}")
+    return lines
 
 
-def _node_lines(
-    before: Mapping[str, Sequence[str]] | None, now: Mapping[str, Sequence[str]] | None
-) -> list[str]:
-    """Returns the changes of the tree; none where either list was not kept."""
-    if before is None or now is None:
-        return []
-    renamed = []
-    for path, names in now.items():
-        former = before.get(path, names)
-        if sorted(names) != sorted(former):
-            renamed.append(f"{path}: {_names(former)} → {_names(names)}")
-    return [
-        *_line([path for path in now if path not in before], "new node", "new nodes"),
-        *_line([path for path in before if path not in now], "node gone", "nodes gone"),
-        *_line(renamed, "node with other aliases", "nodes with other aliases"),
-    ]
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
-
-
-def _line(items: Sequence[str], one: str, many: str) -> list[str]:
-    """Returns a line that counts things and names the first three, none where there are none."""
-    if not items:
-        return []
-    named = "; ".join(items[:_NAMED])
-    if len(items) > _NAMED:
-        named += f"; and {len(items) - _NAMED:,} more"
-    return [f"{len(items):,} {one if len(items) == 1 else many}: {named}"]
+def _first(names: Sequence[str]) -> str:
+    named = "; ".join(names[:_NAMED])
+    more = len(names) - _NAMED
+    return f"{named}; and {more:,} more" if more > 0 else named
 
 
 def _change(before: Any, now: Any) -> str:

@@ -42,7 +42,6 @@ class Spending:
         effort: "light", "medium" or "heavy"; None where iterations or calls are given.
         chosen: Whether the run is to be this one.
         vlm_calls: Most calls of the model.
-        llm_calls: Most calls of the proposer's model.
         usd: About what the model's calls cost in US dollars; None where it is not known.
         minutes: About how long they take; None where no call was timed.
     """
@@ -50,7 +49,6 @@ class Spending:
     effort: str | None
     chosen: bool
     vlm_calls: int
-    llm_calls: int
     usd: float | None
     minutes: float | None
 

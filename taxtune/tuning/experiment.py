@@ -163,6 +163,7 @@ class Experiment:
         on_heldout: Callable[[str, int], None],
         *,
         split: Literal["heldout", "tuning"] = "heldout",
+        known: Mapping[str, HeldoutResult] = {},
     ) -> tuple[tuple[HeldoutResult, ...], tuple[Difference, ...]]:
         """Asks about the images of a split with each template; see `compare_templates`."""
         examples = self.splits.tuning
@@ -178,6 +179,7 @@ class Experiment:
             split=name,
             seed=self.recipe.seed,
             max_missing=self.recipe.max_missing,
+            known=known,
         )
 
     @cached_property

@@ -26,13 +26,15 @@ from pydantic import TypeAdapter
 
 from taxtune.atomic import check_in_place, make_folder, output_error, write_text
 from taxtune.errors import ResumeError, TaxtuneError
-from taxtune.tuning.changes import Inputs, changes_in_words
+from taxtune.store import open_to_read
+from taxtune.tuning.changes import changes_in_words
 from taxtune.tuning.proposers.base import Proposal
 from taxtune.tuning.records import RUN_FORMAT, IterationRecord
 
 __all__ = [
     "Claim",
     "History",
+    "check_resumable",
     "check_unused",
     "database_problem",
     "is_begun",
@@ -45,7 +47,7 @@ _PROPOSAL = TypeAdapter(Proposal)
 # Attributes of the study: notes, and the records, which later rungs change after Optuna has closed
 # their trials for good.
 _NOTE = "note:"
-_CONTENTS = "contents"
+_IDENTITY = "identity"
 _FINISHED = "record:"
 
 
@@ -100,8 +102,8 @@ class History:
         folder: The run's folder. It gets `history.db`, `history.jsonl` and `.lock`, and is locked
             while the run goes on.
         name: Name of the study.
-        inputs: What the run is about, noted when it begins and compared when it is resumed. None
-            for a finished run that is only read and noted.
+        identity: What the run is about (`identity_of`), noted when it begins and compared when it
+            is resumed. None for a finished run that is only read and noted.
         anew: How a new run is begun, for the message of one that cannot be resumed.
         resume: Whether to go on with what is there; otherwise a finished iteration is an error.
         lock: The lock of the folder where the caller holds it; the history releases it.
@@ -116,7 +118,7 @@ class History:
         self,
         folder: Path,
         name: str,
-        inputs: Inputs | None,
+        identity: Mapping[str, Any] | None,
         *,
         resume: bool,
         anew: str = "choose another folder with --out DIR",
@@ -145,19 +147,14 @@ class History:
             self._read()
             if not resume:
                 check_unused(folder)
-            if inputs is not None:
-                self._check_inputs(Inputs(*map(_plain, inputs)), anew)
+            if identity is not None:
+                self._check_identity(_plain(identity), anew)
         except BaseException as error:
             self.close()
             problem = database_problem(error)
             if problem is None:
                 raise
-            raise TaxtuneError(
-                f"The history cannot be opened: {problem}.",
-                file=folder / "history.db",
-                remedy="The disk may be full or read-only, or the file is not an SQLite database. "
-                "Choose another folder with --out.",
-            ) from error
+            raise _unreadable(folder, problem) from error
 
     def _read(self) -> None:
         """Reads what earlier processes stored, and writes `history.jsonl` anew.
@@ -172,12 +169,8 @@ class History:
             if proposal:
                 self._proposals[trial.number] = _PROPOSAL.validate_python(proposal)
         stored = [value for key, value in self._attributes.items() if key.startswith(_FINISHED)]
-        if stored and self._attributes.get("format") != RUN_FORMAT:
-            raise ResumeError(
-                "The run in this folder was written by another version of taxtune.",
-                file=self.folder,
-                remedy="Choose another folder with --out DIR.",
-            )
+        if stored:
+            _check_format(self.folder, self._attributes.get("format"))
         records = [_RECORD.validate_python(value) for value in stored]
         records.sort(key=lambda record: record.iteration)
         self._records = {record.iteration: record for record in records}
@@ -188,24 +181,15 @@ class History:
         if self._records:
             self.write()
 
-    def _check_inputs(self, inputs: Inputs, anew: str) -> None:
+    def _check_identity(self, identity: Mapping[str, Any], anew: str) -> None:
         """Notes what a run that begins is about; raises a `ResumeError` if it is another now."""
-        known = self._attributes.get("identity") or {}
-        if not self._records:
-            self._set_attribute("format", RUN_FORMAT)
-            if known != inputs.identity:
-                self._begin_anew(inputs.identity)
-            self.set_note(_CONTENTS, inputs.contents)
+        known = self._attributes.get(_IDENTITY) or {}
+        if self._records:
+            _check_same(self.folder, known, identity, anew)
             return
-        changes = changes_in_words(Inputs(known, self.note(_CONTENTS) or {}), inputs)
-        if changes:
-            listed = "".join(f"\n  {line}" for line in changes)
-            raise ResumeError(
-                f"The run in this folder was made with other data or another recipe:{listed}\n"
-                f"Begin a new run, which keeps the answers and asks only what is new:\n  {anew}\n"
-                "Or undo the change.",
-                file=self.folder,
-            )
+        self._set_attribute("format", RUN_FORMAT)
+        if known != identity:
+            self._begin_anew(identity)
 
     def _begin_anew(self, identity: Mapping[str, Any]) -> None:
         """Forgets what another recipe has left, and stores the identity.
@@ -219,7 +203,7 @@ class History:
         for number in self._proposals:
             self._set(number, proposal=None)
         self._proposals = {}
-        self._set_attribute("identity", identity)
+        self._set_attribute(_IDENTITY, identity)
 
     def close(self) -> None:
         """Closes the database and lets other processes go on with the run.
@@ -343,13 +327,69 @@ def database_problem(error: BaseException) -> str | None:
 
 def read_note(folder: Path, key: str) -> Any:
     """Returns a value that `History.set_note` stored for the run in a folder, or None."""
+    return _read_attribute(folder, _NOTE + key)
+
+
+def check_resumable(
+    folder: Path, identity: Mapping[str, Any], anew: str, *, only: tuple[str, ...] = ("",)
+) -> None:
+    """Raises the error of a run that cannot go on, as a `History` does; writes nothing.
+
+    `only` are beginnings of the keys that must be the same.
+    """
+    if is_begun(folder):
+        _check_format(folder, _read_attribute(folder, "format"))
+        known = _read_attribute(folder, _IDENTITY) or {}
+        now = _plain(identity)
+        for key in [*known.keys(), *now.keys()]:
+            if not key.startswith(only):
+                known.pop(key, None)
+                now.pop(key, None)
+        _check_same(folder, known, now, anew)
+
+
+def _read_attribute(folder: Path, key: str) -> Any:
     file = folder / "history.db"
     if not file.exists():
         return None
     query = "SELECT value_json FROM study_user_attributes WHERE key = ?"
-    with contextlib.closing(sqlite3.connect(file, timeout=10)) as connection:
-        row = connection.execute(query, (_NOTE + key,)).fetchone()
+    try:
+        with contextlib.closing(open_to_read(file)) as connection:
+            row = connection.execute(query, [key]).fetchone()
+    except sqlite3.Error as error:
+        raise _unreadable(folder, str(error)) from error
     return None if row is None else json.loads(row[0])
+
+
+def _unreadable(folder: Path, problem: str) -> TaxtuneError:
+    return TaxtuneError(
+        f"The history cannot be opened: {problem}.",
+        file=folder / "history.db",
+        remedy="The disk may be full or read-only, or the file is not an SQLite database. Choose "
+        "another folder with --out.",
+    )
+
+
+def _check_format(folder: Path, form: Any) -> None:
+    if form != RUN_FORMAT:
+        raise ResumeError(
+            "The run in this folder was written by another version of taxtune.",
+            file=folder,
+            remedy="Choose another folder with --out DIR.",
+        )
+
+
+def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any], anew: str) -> None:
+    """Raises a `ResumeError` that names the changes, if a run is about something else now."""
+    changes = changes_in_words(before, now)
+    if changes:
+        listed = "".join(f"\n  {line}" for line in changes)
+        raise ResumeError(
+            f"The run in this folder was made with other data or another recipe:{listed}\n"
+            f"Begin a new run, which keeps the answers and asks only what is new:\n  {anew}\n"
+            "Or undo the change.",
+            file=folder,
+        )
 
 
 def is_begun(folder: Path) -> bool:

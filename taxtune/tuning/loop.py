@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,9 +42,9 @@ from taxtune.tuning.run_folder import (
     check_run_folder,
     describe,
     files_shown,
+    identity_of,
     next_folder,
     note_answers,
-    open_history,
     write_result,
 )
 from taxtune.tuning.saved import save_winner
@@ -179,6 +180,7 @@ class Tuner:
         self.anew = anew
         self.lock = lock
         self._started = time.monotonic()
+        self._known: dict[str, HeldoutResult] = {}
 
     def run(self) -> TuneResult:
         """Runs, or goes on with, the tuning run.
@@ -195,12 +197,17 @@ class Tuner:
         check_run_folder(self.folder, resume=self.resume)
         with track("opening the history"):
             self._open()
+        with self._asking() as evaluator:
+            return self._run(evaluator)
+
+    @contextmanager
+    def _asking(self) -> Iterator[Evaluator]:
+        """Gives what asks; at the end callbacks are told how it went, and the history is closed."""
         status = "failed"
         try:
             with AnswerStore(self.experiment.answers) as store:
-                result = self._run(self.experiment.evaluator(store))
+                yield self.experiment.evaluator(store)
             status = "finished"
-            return result
         except KeyboardInterrupt:
             status = "killed"
             raise
@@ -217,22 +224,19 @@ class Tuner:
 
         Args:
             iteration: The iteration; it has scores.
-            earlier: The result of the run.
+            earlier: The result of the run. Its held-out images are not asked about again.
         """
         assert earlier.selection is not None
+        if not self.experiment.policy.is_open:  # another threshold may place them elsewhere
+            self._known = {held.template: held for held in earlier.heldout}
         self._started = time.monotonic()
         self.history = History(self.folder, "", None, resume=True, lock=self.lock)
-        before = self.history.note(_CHOSEN)
+        winner = self.history.record(iteration)
         is_own = iteration == earlier.selection.winner
-        status = "failed"
-        try:
-            self.history.set_note(_CHOSEN, None if is_own else iteration)
-            with AnswerStore(self.experiment.answers) as store:
-                evaluator = self.experiment.evaluator(store)
-                evaluator, selection = self._with_threshold(evaluator, earlier.selection)
-                self.callbacks.tell("on_start", self, self.history.records())
-                made = self._result(evaluator, selection)
-            status = "finished"
+        with self._asking() as evaluator:
+            evaluator, selection = self._with_threshold(evaluator, earlier.selection, winner)
+            self.callbacks.tell("on_start", self, self.history.records())
+            made = self._result(evaluator, selection, winner)
             result = replace(
                 earlier,
                 winner=made.winner,
@@ -242,15 +246,9 @@ class Tuner:
                 selection=selection,
                 seconds=made.seconds,
             )
+            self.history.set_note(_CHOSEN, None if is_own else iteration)
             self._write(result)
             return result
-        finally:
-            if status == "failed":
-                self.history.set_note(_CHOSEN, before)
-            try:
-                self.callbacks.tell("on_stop", status)
-            finally:
-                self.history.close()
 
     def _open(self) -> None:
         """Opens the history, once all that is asked is known to answer."""
@@ -260,9 +258,10 @@ class Tuner:
         if not is_begun(self.folder):
             experiment.check_models()
         whole = self.folder if self.group is None else self.folder.parent
-        self.history = open_history(
-            experiment,
+        self.history = History(
             self.folder,
+            experiment.recipe.name,
+            identity_of(experiment),
             resume=self.resume,
             anew=self.anew or f"out={str(next_folder(whole))!r}",
             lock=self.lock,
@@ -283,9 +282,11 @@ class Tuner:
             self.callbacks.tell("on_start", self, done)
         self._search(evaluator)
         selection = self._selection()
-        evaluator, selection = self._with_threshold(evaluator, selection)
+        chosen = self.history.note(_CHOSEN)
+        winner = self.history.record(selection.winner if chosen is None else chosen)
+        evaluator, selection = self._with_threshold(evaluator, selection, winner)
         self.callbacks.tell("on_selection", selection)
-        result = self._result(evaluator, selection)
+        result = self._result(evaluator, selection, winner)
         self._write(result)
         return result
 
@@ -340,13 +341,12 @@ class Tuner:
         return with_candidates(selection, records, self.experiment.objective)
 
     def _with_threshold(
-        self, evaluator: Evaluator, selection: Selection
+        self, evaluator: Evaluator, selection: Selection, winner: IterationRecord
     ) -> tuple[Evaluator, Selection]:
         """Returns evaluator and choice with the threshold of a policy that leaves it open."""
         experiment = self.experiment
         if not experiment.policy.is_open:
             return evaluator, selection
-        winner = self._winner(selection)
         threshold = final_threshold(
             experiment.taxonomy,
             experiment.weights,
@@ -361,17 +361,13 @@ class Tuner:
             selection = replace(selection, status="estimate", candidates=tuple(candidates))
         return evaluator.with_policy(policy), selection
 
-    def _winner(self, selection: Selection) -> IterationRecord:
-        """Returns the iteration that a person has chosen, or else the objective."""
-        chosen = self.history.note(_CHOSEN)
-        return self.history.record(selection.winner if chosen is None else int(chosen))
-
-    def _result(self, evaluator: Evaluator, selection: Selection) -> TuneResult:
+    def _result(
+        self, evaluator: Evaluator, selection: Selection, winner: IterationRecord
+    ) -> TuneResult:
         """Returns the result, once baseline and winner are asked about the held-out images."""
         experiment = self.experiment
         objective = experiment.objective
         records = self.history.records()
-        winner = self._winner(selection)
         named = {"baseline": records[0]}
         if winner.iteration != selection.winner:
             named[OBJECTIVES_CHOICE] = self.history.record(selection.winner)
@@ -380,7 +376,9 @@ class Tuner:
         for name, record in named.items():
             templates[name] = experiment.rules.parse(record.template or "")
         on_heldout = partial(self.callbacks.tell, "on_heldout")
-        heldout, differences = experiment.compare(evaluator, templates, on_heldout)
+        heldout, differences = experiment.compare(
+            evaluator, templates, on_heldout, known=self._known
+        )
         trivial_hp, trivial_hr = experiment.trivial
         result = TuneResult(
             name=experiment.recipe.name,
@@ -424,7 +422,7 @@ class Tuner:
         assert record.template is not None  # it was asked with
         examples = self.experiment.splits.tuning[:images]
         template = self.experiment.rules.parse(record.template)
-        evaluation = evaluator.evaluate(template, examples)
+        evaluation = evaluator.evaluate(template, examples, again=len(record.rows))
         usage = replace(evaluation.usage, seconds=time.monotonic() - start)
         usage = record.usage + usage
         before = (*record.before, record.rows) if self.experiment.policy.is_open else ()
@@ -452,7 +450,7 @@ class Tuner:
             if held.template not in usages:  # a baseline that won was asked once
                 before = known.get(held.template)
                 usages[held.template] = held.usage if before is None else before + held.usage.new()
-        self.history.set_note("heldout usage", _USAGES.dump_python(usages))
+        self.history.set_note("heldout usage", _USAGES.dump_python(known | usages))
         accounted = []
         for held in heldout:
             usage = usages.pop(held.template, held.usage)

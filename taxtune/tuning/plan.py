@@ -37,10 +37,10 @@ from taxtune.tuning.build import (
 )
 from taxtune.tuning.costs import CallCost, Spending, call_cost
 from taxtune.tuning.experiment import checklist_notes, make_checklist, make_rungs
-from taxtune.tuning.history import is_begun
+from taxtune.tuning.history import check_resumable, is_begun
 from taxtune.tuning.proposers import Proposer
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
-from taxtune.tuning.run_folder import answers_of, check_resumable, check_run_folder
+from taxtune.tuning.run_folder import answers_of, check_run_folder, identity_of
 from taxtune.tuning.selection import Rung, most_questions
 
 __all__ = [
@@ -191,7 +191,6 @@ def make_plan(
             effort=effort,
             chosen=one.limits() == recipe.limits(),
             vlm_calls=counted.vlm,
-            llm_calls=counted.llm,
             usd=None if cost.usd is None else counted.vlm * cost.usd,
             minutes=None if seconds is None else counted.vlm * seconds / 60,
         )
@@ -412,4 +411,4 @@ def _try_resuming(
     experiments = [tuned_for(whole, name) for name in objectives] or [whole]
     for experiment, folder in zip(experiments, folders, strict=True):
         if not attempts.problems:  # of several runs one says it
-            attempts.attempt(check_resumable, experiment, folder, anew)
+            attempts.attempt(check_resumable, folder, identity_of(experiment), anew)

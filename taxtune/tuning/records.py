@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from html import escape
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from taxtune.data.context import Variable
@@ -40,7 +39,6 @@ __all__ = [
     "Candidate",
     "ComparisonResult",
     "Difference",
-    "Finalist",
     "Held",
     "HeldoutResult",
     "IterationRecord",
@@ -60,8 +58,8 @@ __all__ = [
 
 #: What to do about answers that were cut off.
 CUT_REMEDY = "Raise vlm.max_tokens in another run (--out); a model that thinks takes some thousand."
-#: The name of the objective's winner among held-out results where a person has chosen another.
-OBJECTIVES_CHOICE = "objective's choice"
+#: The name of the template that a run chose among held-out results where a person has chosen another.
+OBJECTIVES_CHOICE = "run's choice"
 #: The format of what is written to a run's folder.
 RUN_FORMAT = "taxtune run 3"
 State = Literal["complete", "failed", "void"]
@@ -230,7 +228,7 @@ def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
     """Returns the counts of what became of rows."""
     rows = list(rows)
     labels = sum(bool(row.node) and not row.off_tree for row in rows)  # the root is node 0
-    return Outcomes.of_states([row.state for row in rows], labels)
+    return Outcomes(counts=dict(Counter(row.state for row in rows)), labels=labels)
 
 
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
@@ -373,25 +371,6 @@ class IterationRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Finalist:
-    """A template of the last rung, as the choice of the winner sees it.
-
-    Attributes:
-        iteration: Its iteration.
-        estimate: Its mean of the objective's aim, shrunk; larger is better.
-        low: A one-sided lower bound of the aim.
-        bounds: The same of each constraint's measure at its confidence, or the mean if it has none.
-        reached: Whether it reached every constraint.
-    """
-
-    iteration: int
-    estimate: float
-    low: float
-    bounds: dict[str, float] = field(default_factory=dict, hash=False)
-    reached: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Candidate:
     """A template that is worth choosing, by its tuning images.
 
@@ -466,8 +445,7 @@ class Selection:
         winner: Its iteration. A person may have chosen another since, see `TuneResult.is_chosen`.
         reached: Whether it reaches every constraint. If not, no template does, and it is a best
             estimate.
-        images: Tuning images that it and the other finalists were asked about.
-        finalists: The templates that were asked about most images, in the order of iterations.
+        images: Tuning images that it and its rivals were asked about.
         policy: The policy that the winner's answers are placed by.
         status: What is known of the winner if a constraint has a confidence: "certified" (its bound
             reaches every constraint, and so does that of every more cautious template),
@@ -485,7 +463,6 @@ class Selection:
     winner: int
     reached: bool
     images: int
-    finalists: tuple[Finalist, ...] = ()
     policy: dict[str, Any] = field(default_factory=dict, hash=False)
     status: Status | None = None
     held: tuple[Held, ...] = ()
@@ -696,7 +673,7 @@ class _Result:
         for run in runs:
             objective = {} if run is self else {"objective": run.objective}
             prompts = {record.iteration: record.prompt for record in run.iterations}
-            for candidate in run.selection.candidates if run.selection else ():
+            for candidate in run.shortlist:
                 row = objective | candidate.as_row()
                 rows.append(row | {"prompt": prompts[candidate.iteration]})
         return pd.DataFrame(rows)
@@ -717,17 +694,11 @@ class _Result:
         return write(cast("TuneResult | ComparisonResult", self), "latex")
 
     def _repr_html_(self) -> str:
-        """Shows the held-out counts and scores, and the candidates, in a notebook."""
-        shown = self.heldout_frame().rename(columns=_HEADINGS).rename_axis(None)
-        table = shown.to_html(float_format=_THREE)
-        parts = [f"<p>{escape(self.name)}: {self.split} images, with 95 % intervals</p>", table]
-        candidates = self.candidates()
-        if len(candidates):
-            candidates["prompt"] = [shorten(str(text), 80) for text in candidates["prompt"]]
-            candidates = candidates.rename(columns=_HEADINGS)
-            table = candidates.to_html(index=False, float_format=_THREE, na_rep="")
-            parts += ["<p>Candidates, by their tuning images</p>", table]
-        return "".join(parts)
+        """Shows the counts, scores and candidates, as the terminal does, in a notebook."""
+        from taxtune.report.tables import first_tables
+
+        tables = first_tables(cast("TuneResult | ComparisonResult", self))
+        return "".join(table.html() for table in tables)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
@@ -795,6 +766,11 @@ class TuneResult(_Result):
         known = {record.iteration: record for record in self.iterations}
         found = [None if number is None else known[number] for number in numbers]
         return found + [None] * (len(self.iterations) - len(found))
+
+    @property
+    def shortlist(self) -> tuple[Candidate, ...]:
+        """The candidates, the most careful first; empty before a winner was chosen."""
+        return () if self.selection is None else self.selection.candidates
 
     @property
     def is_chosen(self) -> bool:
@@ -868,17 +844,6 @@ class ComparisonResult(_Result):
 
 
 # -- rows of frames --------------------------------------------------------------------------------
-
-#: The names of columns where people read them.
-_HEADINGS = {
-    "general": "right, but general",
-    "share_wrong": "share of labels wrong",
-    "hp": "hP",
-    "hr": "hR",
-    "hp_low": "hP at least",
-    **dict.fromkeys(("share_wrong_95", "hp_95", "hr_95"), "95 %"),
-}
-_THREE = "{:.3f}".format
 
 
 def _counts(found: Outcomes) -> dict[str, Any]:

@@ -6,28 +6,24 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from taxtune.atomic import write_json, write_text
-from taxtune.errors import DataError, RecipeError, ResumeError, TaxtuneError
+from taxtune.errors import DataError, RecipeError, ResumeError
 from taxtune.recipe import Recipe
 from taxtune.recipe_file import load_yaml
 from taxtune.tables import read_text
-from taxtune.tuning.changes import Inputs, contents_of
-from taxtune.tuning.history import History, check_unused, is_begun
+from taxtune.tuning.changes import contents_of
+from taxtune.tuning.history import check_unused, is_begun
 from taxtune.tuning.records import RUN_FORMAT, ComparisonResult, Provenance, TuneResult
 from taxtune.untrusted import redact
 
 if TYPE_CHECKING:
-    from filelock import FileLock
-
     from taxtune.tuning.experiment import Experiment
 
 __all__ = [
@@ -35,16 +31,15 @@ __all__ = [
     "STAND_INS",
     "answers_of",
     "as_texts",
-    "check_resumable",
     "check_run_folder",
     "default_folder",
     "describe",
     "files_shown",
     "finished_run",
     "identity_of",
+    "images_of",
     "next_folder",
     "note_answers",
-    "open_history",
     "read_result",
     "recipe_of",
     "write_result",
@@ -169,63 +164,6 @@ def note_answers(folder: Path, answers: str | Path) -> None:
     write_text(folder / _ANSWERS_NOTE, f"{noted}\n")
 
 
-def open_history(
-    experiment: Experiment,
-    folder: Path,
-    *,
-    resume: bool,
-    anew: str,
-    lock: FileLock | None = None,
-) -> History:
-    """Opens the history of a run, which is to be about the same as when it was begun.
-
-    Args:
-        experiment: What the run is about.
-        folder: Its folder.
-        resume: Whether to go on with what is there.
-        anew: How a new run is begun, for the error of one that cannot go on.
-        lock: The folder's lock where the caller holds it.
-
-    Raises:
-        ResumeError: If it cannot be continued; it says what has changed.
-        TaxtuneError: If the database cannot be opened.
-    """
-    history = History(
-        folder,
-        experiment.recipe.name,
-        Inputs(identity_of(experiment), contents_of(experiment)),
-        resume=resume,
-        anew=anew,
-        lock=lock,
-    )
-    last = max((record.iteration for record in history.records()), default=0)
-    if last > experiment.iterations:
-        history.close()
-        raise ResumeError(
-            f"The run has {last} iterations already, more than it is to have now.",
-            file=folder,
-            value=f"iterations={experiment.iterations}",
-            remedy=f"Continue it with iterations={last} or more, or start another run with fewer "
-            "(`--out`, in Python `out=`), which finds the answers that there are.",
-        )
-    return history
-
-
-def check_resumable(experiment: Experiment, folder: Path, anew: str) -> None:
-    """Raises the error of a run that cannot be continued, as `open_history` does; writes nothing."""
-    if not is_begun(folder):
-        return
-    # Of a copy, since to open a database is to write beside it.
-    with TemporaryDirectory() as copy:
-        for file in folder.glob("history.*"):
-            shutil.copy(file, copy)
-        try:
-            open_history(experiment, Path(copy), resume=True, anew=anew).close()
-        except TaxtuneError as error:
-            error.file = str(error.file).replace(copy, str(folder))
-            raise
-
-
 def next_folder(folder: Path) -> Path:
     """Returns the first folder of a series that is free: "runs/birds-2" after "runs/birds"."""
     number = 2
@@ -235,7 +173,10 @@ def next_folder(folder: Path) -> Path:
 
 
 def identity_of(experiment: Experiment) -> dict[str, Any]:
-    """Returns the settings that must stay the same for a run to be resumed, by dotted key."""
+    """Returns the settings that must stay the same for a run to be resumed, by dotted key.
+
+    Contents are hashes; lists of images and nodes beside them tell how they changed.
+    """
     identity: dict[str, Any] = {}
     for group, values in _identities(experiment).items():
         for key, value in values.items():
@@ -246,13 +187,8 @@ def identity_of(experiment: Experiment) -> dict[str, Any]:
     identity["objective"] = experiment.objective.name
     identity |= experiment.objective.identity()
     for key, content in _contents(experiment).items():
-        identity[key] = _digest(content)[:16]
-    return identity
-
-
-def _digest(content: object) -> str:
-    """Returns the SHA-256 of JSON values."""
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        identity[key] = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    return identity | contents_of(experiment)
 
 
 def _identities(experiment: Experiment) -> dict[str, Mapping[str, Any]]:
@@ -447,6 +383,16 @@ def finished_run(folder: Path) -> TuneResult:
             "The folder does not hold one tuning run.", file=folder, remedy=f"Give {names}."
         )
     return result
+
+
+def images_of(result: TuneResult) -> Path | None:
+    """Returns the folder or the table of images that a run was given in Python, while it is there."""
+    settings = load_yaml(result.provenance.recipe or "")
+    data = settings.get("data") if isinstance(settings, dict) else None
+    if not isinstance(data, dict) or data.get("kind") != "python":
+        return None
+    path = Path(str(data.get("path")))
+    return path if path.exists() else None
 
 
 def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:

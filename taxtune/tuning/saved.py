@@ -1,8 +1,8 @@
 """A saved classifier: all that labels new images but the weights of the model, as JSON in a folder.
 
-`classifier.json` has the template and the settings, `taxonomy.json` the label tree: plain text, no
-pickle. The tree is written as the columns that `Taxonomy` is made of, since readers of other
-formats tidy names. A run saves its winner in its own folder, as `classifier`, so that the folder
+`classifier.json` has the template, the settings and the label tree: plain text, no pickle. The tree
+is written as the columns that `Taxonomy` is made of, since readers of other formats tidy names. A
+run saves its winner in its own folder, as `classifier`, so that the folder
 needs none of the files that the recipe names.
 """
 
@@ -37,7 +37,6 @@ __all__ = [
     "find_saved",
     "pinned",
     "read_saved",
-    "read_tree",
     "save_winner",
     "tree_columns",
     "tree_of_columns",
@@ -46,7 +45,6 @@ __all__ = [
 
 #: The file that makes a folder a saved classifier.
 FILE = "classifier.json"
-_TREE = "taxonomy.json"
 _AGAIN = "Save the classifier again from its run."
 
 
@@ -65,14 +63,14 @@ class Saved(BaseModel):
         mapper: The mapper's settings, None for a mapper that was given in Python.
         placed_by: The mapper's identity, as a provenance has it.
         seed: Seeds the model's sampling.
-        taxonomy: The digest of the label tree.
         reliability: How often answers like these were right.
         guarantee: What `calibrate` guarantees of the policy.
+        taxonomy: The label tree, see `tree_columns`.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    format: Literal["taxtune classifier 6"] = "taxtune classifier 6"
+    format: Literal["taxtune classifier 7"] = "taxtune classifier 7"
     name: str
     template: str = Field(min_length=1)
     variables: dict[str, Any]
@@ -83,15 +81,15 @@ class Saved(BaseModel):
     mapper: MapperSettings | None
     placed_by: dict[str, str]
     seed: int
-    taxonomy: str
     reliability: Reliability | None
     guarantee: RiskGuarantee | None
+    taxonomy: dict[str, Any]
 
 
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def write_saved(folder: Path, saved: Saved, tree: Taxonomy) -> None:
+def write_saved(folder: Path, saved: Saved) -> None:
     """Writes a classifier to a folder, which is made if it is not there.
 
     Addresses lose their passwords.
@@ -100,8 +98,6 @@ def write_saved(folder: Path, saved: Saved, tree: Taxonomy) -> None:
     content = saved.model_dump(mode="json")
     if saved.vlm is not None:
         content["vlm"] = json.loads(redact(json.dumps(content["vlm"])))
-    # The JSON last: without it the folder is no classifier.
-    write_json(folder / _TREE, tree_columns(tree), indent=None)
     write_json(folder / FILE, content)
 
 
@@ -126,13 +122,13 @@ def save_winner(experiment: Experiment, result: TuneResult) -> None:
         mapper=None if "mapper" in experiment.given else mapper,
         placed_by=as_texts(experiment.mapper.identity()),
         seed=recipe.seed,
-        taxonomy=experiment.taxonomy.digest,
+        taxonomy=tree_columns(experiment.taxonomy),
         reliability=_reliability(experiment.taxonomy, result),
         guarantee=None,
     )
     folder = Path(result.folder) / CLASSIFIER
     check_in_place(folder)
-    write_saved(folder, saved, experiment.taxonomy)
+    write_saved(folder, saved)
 
 
 def pinned(recipe: Recipe, model: Model) -> tuple[VLMSettings, MapperSettings]:
@@ -245,24 +241,3 @@ def tree_of_columns(columns: Mapping[str, Any], file: Path | None) -> Taxonomy:
         TaxonomyError,
     ) as error:
         raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
-
-
-def read_tree(folder: Path, saved: Saved) -> Taxonomy:
-    """Reads the tree of a saved classifier.
-
-    Raises:
-        DataError: If it cannot be read, or is not the tree that was saved.
-    """
-    file = folder / _TREE
-    try:
-        columns = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"The tree cannot be read: {error}.", file=file, remedy=_AGAIN) from error
-    tree = tree_of_columns(columns, file)
-    if tree.digest != saved.taxonomy:
-        raise DataError(
-            "The tree is not the one that was saved.",
-            file=file,
-            remedy=f"{_AGAIN} Or tune on this tree.",
-        )
-    return tree

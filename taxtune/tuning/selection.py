@@ -29,11 +29,12 @@ from taxtune.metrics.bounds import ASSUMED_LOSS, images_to_certify, poisson_boun
 from taxtune.metrics.table import TemplateScores, is_mean
 from taxtune.objective import Constraint, Objective
 from taxtune.policies.paths import BoolArray, FloatArray
-from taxtune.tuning.records import Finalist, Held, IterationRecord, Selection, Status
+from taxtune.tuning.records import Held, IterationRecord, Selection, Status
 
 __all__ = [
     "BELIEVED",
     "TOLERANCE",
+    "ConstraintTest",
     "Rung",
     "Standings",
     "aim_values",
@@ -41,12 +42,10 @@ __all__ = [
     "by_means",
     "choose",
     "leaders",
-    "lower_bound",
     "most_questions",
     "next_steps",
     "pick",
     "rungs",
-    "typical_loss",
 ]
 
 #: A best estimate is believed to keep each constraint within so much.
@@ -344,7 +343,7 @@ class Standings:
     finalists: Sequence[IterationRecord]
     estimates: FloatArray
     lows: FloatArray
-    constraints: Sequence[_Test]
+    constraints: Sequence[ConstraintTest]
     alone: BoolArray
     certified: BoolArray
     beats: BoolArray
@@ -362,7 +361,9 @@ class Standings:
         posterior = _posterior(finalists, objective, len(finalists[0].rows))
         estimates = posterior.mean[:, 0]
         spread = np.sqrt(posterior.covariance[:, 0, 0])
-        constraints = [_Test.of(held, finalists, baseline) for held in objective.constraints]
+        constraints = [
+            ConstraintTest.of(held, finalists, baseline) for held in objective.constraints
+        ]
         alike = _alike([test.measured for test in constraints], count)
         alone = np.ones(count, dtype=bool)
         certified = np.ones(count, dtype=bool)
@@ -423,23 +424,11 @@ class Standings:
     def selection(self) -> Selection:
         """Returns the choice as records have it."""
         winner = self.winner
-        reached = self.reached
-        finalists = []
-        for i, record in enumerate(self.finalists):
-            finalist = Finalist(
-                iteration=record.iteration,
-                estimate=float(self.estimates[i]),
-                low=float(self.lows[i]),
-                bounds={test.constraint.measure: float(test.lows[i]) for test in self.constraints},
-                reached=bool(reached[i]),
-            )
-            finalists.append(finalist)
         record = self.finalists[winner]
         return Selection(
             winner=record.iteration,
-            reached=bool(reached[winner]),
+            reached=bool(self.reached[winner]),
             images=len(record.rows),
-            finalists=tuple(finalists),
             policy=record.policy,
             status=self._status(),
             held=self.held(winner),
@@ -454,7 +443,7 @@ class Standings:
 
 
 @dataclass(frozen=True)
-class _Test:
+class ConstraintTest:
     """What the images say of a constraint.
 
     Attributes:
@@ -478,12 +467,12 @@ class _Test:
         constraint: Constraint,
         finalists: Sequence[IterationRecord],
         baseline: TemplateScores | None,
-    ) -> _Test:
+    ) -> ConstraintTest:
         """Tests finalists by their images."""
         measured = [record.table.column(constraint.measure) for record in finalists]
         known = [values[~np.isnan(values)] for values in measured]
-        typical = typical_loss(np.concatenate(known))
-        lows = [lower_bound(values, constraint.confidence, known, typical) for values in known]
+        typical = _typical_loss(np.concatenate(known))
+        lows = [_lower_bound(values, constraint.confidence, known, typical) for values in known]
         return cls(
             constraint=constraint,
             goal=constraint.bound(baseline),
@@ -513,7 +502,7 @@ class _Test:
         )
 
 
-def lower_bound(
+def _lower_bound(
     values: FloatArray, confidence: float, all_values: Sequence[FloatArray], typical: float
 ) -> float:
     """Returns the mean that is assumed of a score: a one-sided bound, or its own if 0.5 is enough.
@@ -539,7 +528,9 @@ def _is_share(values: FloatArray) -> bool:
 
 
 def _beats(
-    finalists: Sequence[IterationRecord], objective: Objective, constraints: Sequence[_Test]
+    finalists: Sequence[IterationRecord],
+    objective: Objective,
+    constraints: Sequence[ConstraintTest],
 ) -> BoolArray:
     """Returns which templates beat which, shape (k, k): [i, j] is whether i beats j.
 
@@ -674,7 +665,7 @@ def _posterior(records: Sequence[IterationRecord], objective: Objective, images:
     common = np.cov(image.T).reshape(d, d) / n if n > 1 else np.zeros((d, d))
     for column, held in enumerate(objective.constraints, 1):
         # However spotless the record, the images are a sample.
-        expected = typical_loss(observed[..., column]) * max(1 - held.least, 0) / n / 2
+        expected = _typical_loss(observed[..., column]) * max(1 - held.least, 0) / n / 2
         common[column, column] = max(common[column, column], expected)
     return _Posterior(mean=mean + level, covariance=covariance, common=common + tiny)
 
@@ -704,7 +695,7 @@ def _shrunk(raw: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]
     return mean, covariance
 
 
-def typical_loss(measured: FloatArray) -> float:
+def _typical_loss(measured: FloatArray) -> float:
     """Returns the size that losses have where there are any.
 
     It is the mean of their squares by their mean.

@@ -317,8 +317,8 @@ def finished(tmp_path_factory):
     with OpenAIServer(answer) as server:
         recipe = inputs / "recipe.yaml"
         recipe.write_text(recipe.read_text().replace("http://127.0.0.1:1/v1", server.api_base))
-        arguments = ["tune", str(recipe), "--set", "iterations=1", "--out", str(folder / "out")]
-        done = run_captured(*arguments)
+        arguments = ("tune", "in/recipe.yaml", "--set", "iterations=1", "--out", "out")
+        done = run_captured(*arguments, "--answers", "kept.db", folder=folder)
     assert done.code == 0, done.err
     return folder
 
@@ -358,7 +358,7 @@ CHANGES = {
         'vlm.model: was "openai/test"',
     ),
     "split": (edit("recipe.yaml", "tuning: 8", "tuning: 7"), "  data.tuning: was 8, is 7\n"),
-    "image": (repaint, "images with other content: navy0.png; navy1.png; navy2.png; and "),
+    "image": (repaint, "new images: navy0.png; navy1.png; navy2.png; and |images gone: navy0.png"),
     "new image": (add_image, "1 new image: new.png"),
     "label": (
         edit("manifest.csv", "navy0.png,navy", "navy0.png,azure"),
@@ -383,7 +383,7 @@ def test_a_run_does_not_go_on_with_other_inputs_and_says_which(taxtune, finished
     history = (tmp_path / "out/history.jsonl").read_bytes()
     command = ("tune", "in/recipe.yaml", "--set", "iterations=2", "--out", "out", "--resume")
     done = taxtune(*command)
-    new = "  taxtune tune in/recipe.yaml --set iterations=2 --out out-2\n"
+    new = "  taxtune tune in/recipe.yaml --set iterations=2 --out out-2 --answers kept.db\n"
     refused(done, "made with other data or another recipe", words, new)
     assert "images: the content has changed" not in done.err
     assert (tmp_path / "out/history.jsonl").read_bytes() == history

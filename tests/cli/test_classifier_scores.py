@@ -61,7 +61,7 @@ def test_from_scores_to_labels(here):
     assert "1 of 13 labels are not on the tree" in done.err
     for name in ("chosen", "argmax", "SpeciesNet's 0.65", "all others"):
         assert name in done.out
-    assert "with a confidence of 0.9, for an hR of" in done.out
+    assert "with 90 % confidence, for an hR of" in done.out
     head = next(line.split() for line in done.out.splitlines() if "a node needs" in line)
     assert head[3:9] == ["wrong", "general", "exact", "labels", "wrong,", "%"]
     assert re.search(r"labels given that are wrong: \d+ of \d+ \(\d+\.\d %, \d", done.out)

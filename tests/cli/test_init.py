@@ -94,18 +94,18 @@ def refused(done, *words):
 
 
 @pytest.mark.parametrize(
-    ("images", "shares", "tuning", "heldout", "rest"),
+    ("images", "tuning", "heldout", "rest"),
     [
-        (6, (0.6, 0.4), 3, 3, "some left from 150 photos on, for"),
-        (300, (0.4, 0.35), 120, 105, "75 left for `taxtune calibrate`"),
+        (6, 3, 3, "none left for `taxtune calibrate` (below 150 photos)"),
+        (300, 120, 105, "75 left for `taxtune calibrate`"),
     ],
 )
-def test_the_splits_fit_the_images(here, images, shares, tuning, heldout, rest):
+def test_the_splits_fit_the_images(here, images, tuning, heldout, rest):
     in_folders(here / "photos", Counter(islice(cycle(SHADES), images)))
     done = init("--data", "photos", *MODEL)
     recipe = written(done)
     data = recipe.data
-    assert (data.tuning, data.heldout, data.first_rung) == (*shares, 20)
+    assert (data.tuning, data.heldout, data.first_rung) == (None, None, 20)
     aim = recipe.objective
     assert (aim.kind, aim.hp_target, aim.confidence_level) == ("hr_at_hp", 0.98, 0.9)
     splits = f"{tuning} for tuning, {heldout} held out for the final comparison, {rest}"

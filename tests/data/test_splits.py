@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from taxtune.data import Example, split
-from taxtune.data.splits import default_shares, default_split, remaining, split_sizes
+from taxtune.data.splits import default_split, remaining
 from taxtune.errors import DataError, ImageError
 
 
@@ -182,18 +182,6 @@ def test_default_sizes_use_every_image_once(n):
     assert tuning + heldout + calibration == n
     assert min(tuning, heldout) >= 1
     assert calibration >= 38 if n >= 150 else calibration == 0
-
-
-@given(st.integers(2, 100_000))
-def test_the_shares_that_init_writes_are_the_default_sizes(n):
-    assert split_sizes(n, **default_shares(n)) == default_split(n)[:2]
-
-
-@pytest.mark.parametrize(
-    ("n", "left_out"), [(574, set()), (575, {"heldout"}), (1003, {"tuning", "heldout"})]
-)
-def test_a_split_at_its_most_has_no_share_that_would_outgrow_it(n, left_out):
-    assert {"tuning", "heldout"} - default_shares(n).keys() == left_out
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.outcomes import Outcomes, share_interval
+from taxtune.metrics.outcomes import Outcomes
 from taxtune.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths(["stone/quartz/agate", "stone/quartz/jasper", "stone/opal"])
@@ -42,12 +42,11 @@ def test_the_share_of_wrong_labels_is_of_those_below_the_root():
 
 
 def test_a_share_of_nothing_is_unknown():
-    assert share_interval(0, 0) is None
     assert Outcomes().share_wrong is None
 
 
 def test_no_error_among_few_leaves_room_for_some():
     # Wilson's interval by hand: z²/(n + z²) with z = 1.959964.
-    share = share_interval(0, 20)
+    share = Outcomes({"exact": 20}, labels=20).share_wrong
     assert share.low == 0
     assert share.high == pytest.approx(1.959964**2 / (20 + 1.959964**2))

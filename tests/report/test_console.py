@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from taxtune.report.candidates import candidate_table
 from taxtune.report.console import print_result
+from taxtune.report.tables import candidate_table
 from tests.report import samples
 from tests.report.test_summary import certified
 
 
-def printed(result, **options):
+def printed(result, *, width=80, **options):
     stream = io.StringIO()
-    print_result(Console(file=stream, width=80), result, **options)
+    print_result(Console(file=stream, width=width), result, **options)
     return stream.getvalue()
 
 
@@ -42,7 +42,7 @@ def test_the_verdict_of_a_run_fits_a_screen():
     lines = text.splitlines()
     assert len(lines) <= 30
     assert max(map(len, lines)) <= 80
-    assert lines[0].split()[-2:] == ["baseline", "tuned"]
+    assert lines[0].split()[-2:] == ["baseline", "winner"]
     wrong = run.selection.outcomes.wrong
     certified = f"hP is at least 0.983 with 90 % confidence (120 tuning images with {wrong} wrong"
     assert f"Certified: {certified} answers)." in " ".join(lines)
@@ -58,10 +58,32 @@ def test_the_verdict_of_a_run_fits_a_screen():
     assert "\x1b" not in text
 
 
+def four_candidates():
+    """A certified run with an offer, whose candidates are as many as there can be."""
+    run = samples.with_candidates_of(samples.tune(n=20))
+    first, *others = run.selection.candidates
+    candidates = (first, replace(first, iteration=3, taken=False), *others)
+    selection = replace(run.selection, candidates=candidates)
+    where = {**run.where, "probabilities": "By the model's own probabilities it would be better."}
+    return replace(with_prompt(run, "Name the bird. " * 90), selection=selection, where=where)
+
+
+def test_four_candidates_fit_a_screen_and_what_is_offered_is_a_detail():
+    run = four_candidates()
+    lines = printed(run).splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 80
+    narrow = printed(run, width=60).splitlines()
+    first = next(i for i, line in enumerate(narrow) if line.startswith("Candidates"))
+    assert max(map(len, narrow[first + 1 : first + 10])) <= 60
+    assert "own probabilities" not in printed(run)
+    assert "By the model's own probabilities" in printed(run, details=True)
+
+
 def test_the_candidates_are_counted_and_one_line_away():
     run = samples.with_candidates_of(samples.tune(n=5))
     lines = printed(run).splitlines()
-    at = lines.index("Candidates, by their tuning images (* what the objective takes):")
+    at = lines.index("Candidates, by their tuning images (* the run's choice):")
     shown = lines[at + 1 : at + 9]
     assert " ".join(shown[0].split()) == "no. wrong general exact of hP (90 % bound) proven"
     for row, line in zip(candidate_table(run).rows, shown[1:7:2], strict=True):

@@ -9,10 +9,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from taxtune.report.html import render_report
+from taxtune.errors import DataError
+from taxtune.report.gallery import small_jpeg
+from taxtune.report.html import render_report, save_report
 from taxtune.tuning.records import Provenance, Turn
 from tests.report import samples
 from tests.rows import changed_row
+from tests.tuning.toy import toy, tuned
 
 VOID = {"meta", "img", "input", "br", "path", "use"}
 
@@ -168,3 +171,19 @@ NOT_HELD_OUT = replace(samples.tune(n=1), heldout=(), differences=())
 )
 def test_poor_runs_have_a_report_too(result):
     check(render_report(result))
+
+
+def test_a_page_is_not_replaced_by_one_that_lacks_its_pictures(tmp_path):
+    result = tuned(toy(tmp_path))
+    page = save_report(result).read_text()
+    assert page.count("data:image/jpeg;") > 0
+    assert save_report(result).read_text() == page
+    for file in (tmp_path / "in").glob("*.png"):
+        file.unlink()
+    small_jpeg.cache_clear()
+    with pytest.raises(DataError, match=r"would lose .* pictures") as caught:
+        save_report(result)
+    assert "--out" in str(caught.value)
+    assert (tmp_path / "run" / "report.html").read_text() == page
+    other = save_report(result, tmp_path / "other.html")
+    assert other.read_text().count("data:image/jpeg;") == 0

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from taxtune.report.candidates import candidate_table, choose_command
 from taxtune.report.formatting import share_wrong, spread_wrong
 from taxtune.report.html import backed_off, render_report
 from taxtune.report.summary import summarise
-from taxtune.tuning.records import Finalist, Selection
+from taxtune.report.tables import candidate_table, choose_command
+from taxtune.tuning.records import Selection
 from tests.report import samples
 from tests.report.samples import with_candidates_of
 from tests.report.test_html import Tables, check, text
@@ -26,9 +26,9 @@ def test_the_counts_are_those_of_the_summary_and_each_winners_lead_to_its_images
     rows = next(rows for caption, rows in reader.tables if "200 held-out images" in caption)
     assert rows[0] == ["answers", "baseline", "hP-tuned", "accuracy-tuned"]
     summary = summarise(result)
-    for state, (head, *cells) in zip(summary.counts, rows[1:], strict=False):
+    for state, (head, *cells) in zip(summary.states, rows[1:], strict=False):
         assert head.split(" ", 1)[1].strip() == state
-        assert list(map(int, cells)) == [column.counts[state] for column in summary.columns]
+        assert list(map(int, cells)) == [column.outcomes.count(state) for column in summary.columns]
     links = [attributes for _, attributes in check(page).elements if "data-error" in attributes]
     assert {link["data-template"] for link in links} == {"0", "1"}
     (doubtful,) = (cells for head, *cells in rows if head.startswith("doubtful placements"))
@@ -53,8 +53,8 @@ def test_each_run_shows_its_candidates_with_their_whole_prompts():
     assert [int(row[1]) for row in shown] == [2, 1, 0]
     assert [row[-1] for row in shown] == [
         "certified",
-        "proves 0.962 of 0.980",
-        "proves 0.871 of 0.980",
+        "proves hP 0.962 of 0.980",
+        "proves hP 0.871 of 0.980",
     ]
     for *_, prompt in candidate_table(first).rows:
         assert " ".join(prompt.split()) in text(page)
@@ -64,8 +64,7 @@ def test_each_run_shows_its_candidates_with_their_whole_prompts():
 @pytest.mark.parametrize("status", ["certified", "passes-alone", "estimate"])
 def test_every_winner_has_its_prompt_and_its_verdict(status):
     result = samples.comparison(3)
-    finalist = Finalist(result.runs[0].winner, 0.8, 0.7, {"hr": 0.5})
-    chosen = Selection(finalist.iteration, status == "certified", 20, (finalist,), status=status)
+    chosen = Selection(result.runs[0].winner, status == "certified", 20, status=status)
     result = replace(result, runs=(replace(result.runs[0], selection=chosen), result.runs[1]))
     winners = summarise(result).winners
     headings = [each.heading for each in winners]
@@ -84,5 +83,5 @@ def test_the_example_is_the_most_specific_right_answer_to_what_the_baseline_all_
         winner=["bird", "bird/owls", "bird/owls", "bird/owls", None],
     )
     assert [row.example for row in backed_off(run)] == ["i2", "i1", "i0"]
-    answers = "baseline snowy owl ✕ wrong tuned owls ✓ right, but general"
+    answers = "baseline snowy owl ✕ wrong winner owls ✓ right, but general"
     assert f"no picture bird › owls › tawny owl {answers}" in text(render_report(run))

@@ -100,7 +100,8 @@ def test_a_log_has_a_line_per_iteration_and_no_control_characters(clock, monkeyp
     assert "\x1b" not in stream.getvalue()
     assert lines[0].startswith("goal: the highest hP, with hR at least 80 % of the baseline's")
     assert lines[0].endswith("; at most 920 calls")
-    assert lines[1].startswith("wrong: untrue; general: true, not down to the label")
+    assert lines[1].startswith("hP: how much of what is said is true")
+    assert lines[2].startswith("wrong: untrue; general: true, not down to the label")
     asked = [line for line in lines if re.match(r" *(baseline|\d of 8) ", line)]
     assert len(asked) == 9
     assert max(map(len, asked)) <= 120
@@ -134,12 +135,12 @@ def test_the_last_mark_is_the_winner_that_is_announced(clock):
 def test_a_notebook_has_a_line_per_rung(clock):
     stream = io.StringIO()
     winner = follow(Terminal(stream=stream, clock=lambda: 0.0), clock, by_rung=True)
-    goal, *rungs, won, _, _, _ = stream.getvalue().splitlines()
+    goal, _, _, *rungs, won, _, _, _ = stream.getvalue().splitlines()
     assert goal.startswith("goal: the highest hP")
     assert rungs == [
-        "8 templates asked about 20 images; best so far is iteration 1: 2 wrong, 12 general, 5 exact "
+        "8 prompts asked about 20 images; best so far is iteration 1: 2 wrong, 12 general, 5 exact "
         "of 19 (1 missing)",
-        f"2 templates asked about 40 images; best so far is iteration {winner}: 6 wrong, 9 general, "
+        f"2 prompts asked about 40 images; best so far is iteration {winner}: 6 wrong, 9 general, "
         "4 exact of 19 (1 missing)",
     ]
     assert won.startswith(f"iteration {winner} wins. ")

@@ -9,6 +9,7 @@ import pytest
 
 from taxtune.metrics.outcomes import Outcomes
 from taxtune.objective import Constraint, ObjectiveSpec
+from taxtune.report.formatting import role_of
 from taxtune.report.html import render_report
 from taxtune.report.summary import goal_in_words, selection_in_words, summarise, verdict
 from taxtune.tuning.records import Candidate, Held, Selection
@@ -118,6 +119,16 @@ def test_report_and_result_say_what_the_terminal_says():
     assert verdict(samples.tune(n=3)) == ""
 
 
+def test_a_choice_says_what_is_proven_of_it_and_of_what_the_objective_took():
+    run = samples.with_candidates_of(samples.tune(n=4))
+    assert verdict(replace(run, winner=1)) == (
+        "Chosen by a person after looking at the results (proves hP 0.962 of 0.980); the run "
+        "chose iteration 2 (certified)."
+    )
+    assert role_of(replace(run, winner=1), 2) == "the run's choice, most careful"
+    assert "(not among the candidates)" in verdict(replace(run, winner=3))
+
+
 def test_counts_add_up_whatever_became_of_the_answers():
     run = samples.answered(
         ["a/b/c"] * 6,
@@ -131,7 +142,9 @@ def test_counts_add_up_whatever_became_of_the_answers():
     winner = replace(winner, rows=tuple(rows))
     found = summarise(replace(run, heldout=(baseline, winner)))
     assert found.images == 6
-    before, after = (column.counts for column in found.columns)
+    before, after = (
+        {state: column.outcomes.count(state) for state in found.states} for column in found.columns
+    )
     assert before == {
         "wrong": 1,
         "off the tree": 0,
@@ -141,14 +154,14 @@ def test_counts_add_up_whatever_became_of_the_answers():
         "missing": 1,
     }
     assert list(after.values()) == [0, 1, 1, 2, 2, 0]
-    assert found.counts == tuple(before)
+    assert found.states == tuple(before)
 
 
 def test_the_scores_that_matter_with_their_goals():
     found = summarise(samples.tune(n=3))
     assert found.scores == {"hp": "precision hP", "hr": "recall hR (goal 0.420)"}
     baseline, tuned = found.columns
-    assert (baseline.title, tuned.title, tuned.scores["hp"]) == ("baseline", "tuned", 0.962)
+    assert (baseline.title, tuned.title, tuned.scores["hp"]) == ("baseline", "winner", 0.962)
     assert baseline.changes == {}
     assert tuned.changes["hp"].difference == pytest.approx(0.091)
     several = summarise(samples.comparison(n=3))

@@ -18,7 +18,7 @@ import pytest
 from taxtune.classifier import load_classifier
 from taxtune.tracking.entities import CHAMPION, log_classifier
 from taxtune.tracking.store import open_store
-from taxtune.tuning.records import Finalist, Selection
+from taxtune.tuning.records import Selection
 from tests.report import samples
 from tests.serving.samples import BIRD, in_base64, save_field_guide
 
@@ -48,9 +48,7 @@ def logged(store, classifier, name, run=None, status=None, winner=None):
     import mlflow
 
     result = replace(samples.tune(n=2), name=name)
-    chosen = Selection(
-        result.winner, False, 20, (Finalist(result.winner, 0.8, 0.7, {}),), status=status
-    )
+    chosen = Selection(result.winner, False, 20, status=status)
     if winner is not None:
         result = replace(result, winner=winner)
     with mlflow.start_run(run_id=run or a_run(store)) as active:

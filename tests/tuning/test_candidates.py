@@ -100,3 +100,8 @@ def test_without_anything_that_is_proven_nothing_is_certified():
     assert selection.winner == 1
     assert [each.iteration for each in candidates] == [1]
     assert [each.certified for each in candidates] == [None]
+
+
+def test_a_template_with_the_counts_of_the_baseline_is_not_called_the_baseline():
+    _, candidates = chosen(of_counts((1, 0, 7), (0, 4, 4), (1, 0, 7)), make_objective("hr_at_hp"))
+    assert [each.iteration for each in candidates if "baseline" in each.roles] == [0]

@@ -5,12 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.tuning.changes import Inputs, changes_in_words
+from taxtune.tuning.changes import changes_in_words
 from taxtune.tuning.run_folder import next_folder
 
 A, B = "a" * 16, "b" * 16
 IMAGES = {f"hash {number}": [f"{number}.png", "robin"] for number in range(5)}
-NODES = {"bird": [], "bird/robin": ["redbreast"], "bird/wren": []}
+NODES = {
+    "bird": ["bird", "no aliases"],
+    "bird/robin": ["bird/robin", "redbreast"],
+    "bird/wren": ["bird/wren", "no aliases"],
+}
 
 
 def inputs(images=IMAGES, nodes=NODES, splits=A, **identity):
@@ -19,7 +23,7 @@ def inputs(images=IMAGES, nodes=NODES, splits=A, **identity):
         "tuning images": splits,
         "held-out images": splits,
     } | identity
-    return Inputs(identity, {"images": images, "nodes": nodes})
+    return identity | {"all images": images, "nodes": nodes}
 
 
 BEFORE = inputs()
@@ -47,18 +51,23 @@ def test_another_label_and_other_content_are_told_apart():
     del images["hash 3"]
     images["hash 33"] = ["3.png", "robin"]
     assert changes_in_words(BEFORE, inputs(images=images, splits=B)) == [
-        "1 image with other content: 3.png",
+        "1 new image: 3.png",
+        "1 image gone: 3.png",
         "2 labels changed: 0.png: robin → wren; 1.png: robin → wren",
     ]
 
 
 def test_the_tree_is_told_by_its_nodes_and_what_follows_is_not():
-    nodes = {"bird": [], "bird/robin": ["redbreast", "ruddock"], "bird/tit": []}
+    nodes = NODES | {
+        "bird/robin": ["bird/robin", "redbreast, ruddock"],
+        "bird/tit": ["bird/tit", "no aliases"],
+    }
+    del nodes["bird/wren"]
     before = inputs(taxonomy=A, weights=A)
     assert changes_in_words(before, inputs(nodes=nodes, splits=B, taxonomy=B, weights=B)) == [
         "1 new node: bird/tit",
         "1 node gone: bird/wren",
-        "1 node with other aliases: bird/robin: redbreast → redbreast, ruddock",
+        "1 node changed: bird/robin: redbreast → redbreast, ruddock",
     ]
 
 
@@ -71,8 +80,7 @@ def test_settings_come_with_their_values_and_the_splits_follow_from_theirs():
 
 
 def test_a_change_without_lists_says_at_least_what_has_changed():
-    before = Inputs(BEFORE.identity, {})
-    lines = changes_in_words(before, Inputs(inputs(splits=B).identity, {}))
+    lines = changes_in_words(inputs(images=None, nodes=None), inputs(splits=B))
     assert lines == [f"{split} images: the content has changed" for split in ("held-out", "tuning")]
 
 

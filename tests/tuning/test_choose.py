@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import taxtune
-from taxtune.errors import DataError
+from taxtune.errors import DataError, ResumeError
+from taxtune.report.formatting import role_of
 from taxtune.report.html import render_report
 from taxtune.report.summary import verdict
 from taxtune.tuning.records import OBJECTIVES_CHOICE
 from taxtune.tuning.run_folder import read_result
 from tests.cli.commands import run_captured
-from tests.tuning.toy import ToyVLM, make_files, toy, tuned
+from tests.tuning.toy import ToyVLM, Weighing, make_files, toy, tuned
 
 
 @pytest.fixture
@@ -22,86 +25,121 @@ def run(tmp_path):
     return result
 
 
-def others(result):
-    """Returns the iterations with a prompt of their own that did not win."""
+def other(result):
+    """Returns the first iteration with a prompt of its own that did not win."""
     taken = {result.best.prompt, result.baseline.prompt}
-    numbers = []
-    for record in result.iterations:
-        if record.scores is not None and record.prompt not in taken:
-            numbers.append(record.iteration)
-    return numbers
+    return next(
+        record.iteration
+        for record in result.iterations
+        if record.scores is not None and record.prompt not in taken
+    )
 
 
-def test_the_new_winner_is_asked_about_the_held_out_images_and_nothing_else(run):
+def test_the_new_winner_is_asked_about_the_held_out_images_and_is_kept_until_it_is_taken_back(
+    run, tmp_path, caplog
+):
+    (tmp_path / "run" / "calibration.json").write_text("{}")
     vlm = ToyVLM()
-    number = others(run)[0]
+    number = other(run)
     chosen = run.choose(number, vlm=vlm)
     assert vlm.asked == len(run.heldout_winner.rows)
-    assert chosen.winner == number
-    assert chosen.is_chosen
-    assert not run.is_chosen
+    assert "made for another prompt; calibrate this one: taxtune calibrate" in caplog.text
+    assert (chosen.winner, chosen.is_chosen, run.is_chosen) == (number, True, False)
     assert [held.name for held in chosen.heldout] == ["baseline", OBJECTIVES_CHOICE, "winner"]
     first = {held.name: held for held in chosen.heldout}[OBJECTIVES_CHOICE]
     assert first.scores == run.heldout_winner.scores
     assert [row.answer for row in first.rows] == [row.answer for row in run.heldout_winner.rows]
     assert chosen.against("winner", OBJECTIVES_CHOICE) is not None
-    assert chosen.selection.winner == run.winner
-    assert (chosen.objective, chosen.constraints, chosen.spec) == (
-        run.objective,
-        run.constraints,
-        run.spec,
-    )
+    for name in ("objective", "constraints", "spec"):
+        assert getattr(chosen, name) == getattr(run, name)
 
-
-def test_the_folder_has_the_new_winner_and_says_who_chose_it(run, tmp_path):
-    number = others(run)[0]
-    chosen = taxtune.choose(run.folder, number, vlm=ToyVLM())
     folder = tmp_path / "run"
     assert (folder / "winner.j2").read_text() == chosen.best.template
     again = read_result(folder)
     assert (again.winner, again.is_chosen) == (number, True)
-    said = f"Chosen by a person after looking at the results; the objective took iteration {run.winner}"
+    said = "Chosen by a person after looking at the results (not among the candidates); the run "
+    said += f"chose iteration {run.winner}."
     assert said in verdict(again)
     assert said in render_report(again)
-    labelled = taxtune.load_classifier(folder, vlm=ToyVLM())
-    assert labelled.template == chosen.best.template
+    assert taxtune.load_classifier(folder, vlm=ToyVLM()).template == chosen.best.template
 
-
-def test_a_resumed_run_keeps_the_choice(run, tmp_path):
-    number = others(run)[0]
-    taxtune.choose(run, number, vlm=ToyVLM())
     resumed = tuned(toy(tmp_path), resume=True)
     assert resumed.winner == number
     assert resumed.heldout_winner.template == resumed.best.template
 
-
-def test_the_choice_of_the_objective_takes_a_choice_back(run, tmp_path):
-    taxtune.choose(run, others(run)[0], vlm=ToyVLM())
-    vlm = ToyVLM()
-    back = taxtune.choose(run, run.winner, vlm=vlm)
-    assert vlm.asked == 0
+    silent = ToyVLM()
+    back = taxtune.choose(run, run.winner, vlm=silent)
+    assert silent.asked == 0
     assert not back.is_chosen
     assert [held.name for held in back.heldout] == ["baseline", "winner"]
     assert not tuned(toy(tmp_path), resume=True).is_chosen
 
 
-@pytest.mark.parametrize("number", [-1, 99])
-def test_an_iteration_that_is_not_there_is_refused(run, number):
-    with pytest.raises(DataError, match="no such iteration") as caught:
-        taxtune.choose(run, number, vlm=ToyVLM())
-    assert "Choose one of 0, 1" in str(caught.value)
+def test_a_choice_asks_no_more_where_the_answers_are_gone(run, tmp_path):
+    for file in tmp_path.glob("answers.db*"):
+        file.unlink()
+    vlm = ToyVLM()
+    chosen = run.choose(other(run), vlm=vlm)
+    assert vlm.asked == len(run.heldout_winner.rows)
+    assert chosen.heldout[0].scores == run.heldout[0].scores
+    assert chosen.heldout[0].intervals == run.heldout[0].intervals
+    assert chosen.usage.vlm.calls == run.usage.vlm.calls + vlm.asked
 
 
-def test_other_held_out_images_are_refused(run, tmp_path):
+def test_another_model_is_refused(run):
+    vlm = ToyVLM()
+    vlm.identity["model"] = "other"
+    with pytest.raises(ResumeError, match=r'vlm\.model: was "toy", is "other"'):
+        run.choose(other(run), vlm=vlm)
+    assert vlm.asked == 0
+
+
+def test_what_is_held_chooses_the_threshold_of_another_winner_too(tmp_path):
+    held = ("objective.kind=hr_at_hp", "objective.hp_target=0.5", "objective.confidence_level=0.5")
+    setup = toy(tmp_path, "policy.kind=posterior", *held, vlm=Weighing())
+    run = tuned(setup)
+    tuned_for_it = {}
+    for each in (other(run), run.winner):
+        tuned_for_it[each] = run.choose(each, vlm=Weighing()).selection.policy
+    assert tuned_for_it[run.winner] == run.selection.policy
+
+
+def test_a_function_that_is_not_kept_chooses_no_threshold(tmp_path):
+    def mine(scores):
+        return scores.hf
+
+    setup = toy(tmp_path, "policy.kind=posterior", vlm=Weighing())
+    run = tuned(setup, objective=mine)
+    with pytest.raises(taxtune.TaxtuneError, match="a function of your own"):
+        run.choose(other(run), vlm=Weighing())
+
+
+def test_the_choice_of_the_objective_has_a_name_where_it_has_no_role(run):
+    taken = [replace(each, roles=()) for each in run.selection.candidates if each.taken]
+    selection = replace(run.selection, candidates=tuple(taken))
+    passed_over = replace(run, winner=other(run), selection=selection)
+    assert role_of(passed_over, run.winner) == "the run's choice"
+
+
+def test_what_is_not_there_is_refused_and_a_failure_leaves_the_run_as_it_was(run, tmp_path):
+    for number in (-1, 99):
+        with pytest.raises(DataError, match=r"no such iteration.*Choose one of 0, 1"):
+            taxtune.choose(run, number, vlm=ToyVLM())
+    with pytest.raises(taxtune.TaxtuneError, match="down"):
+        taxtune.choose(run, other(run), vlm=Down())
+    assert read_result(run.folder).winner == run.winner
+    assert not tuned(toy(tmp_path), resume=True).is_chosen
+
     manifest = tmp_path / "in" / "manifest.csv"
     image = run.heldout_winner.rows[0].image
-    lines = manifest.read_text().splitlines()
-    place = [line.split(",")[0] for line in lines].index(image)
-    label = "azure" if "navy" in lines[place] else "navy"
-    lines[place] = f"{image},{label},wall"
+    label = "azure" if image.startswith("navy") else "navy"
+    lines = [
+        f"{image},{label},wall" if line.startswith(f"{image},") else line
+        for line in manifest.read_text().splitlines()
+    ]
     manifest.write_text("\n".join(lines) + "\n")
     with pytest.raises(DataError, match="held-out images are not those"):
-        taxtune.choose(run, others(run)[0], vlm=ToyVLM())
+        taxtune.choose(run, other(run), vlm=ToyVLM())
     assert read_result(run.folder).winner == run.winner
 
 
@@ -110,19 +148,6 @@ class Down(ToyVLM):
 
     def answer(self, questions):
         raise taxtune.TaxtuneError("The model is down.")
-
-
-def test_a_choice_that_fails_leaves_the_run_as_it_was(run, tmp_path):
-    with pytest.raises(taxtune.TaxtuneError, match="down"):
-        taxtune.choose(run, others(run)[0], vlm=Down())
-    assert read_result(run.folder).winner == run.winner
-    assert not tuned(toy(tmp_path), resume=True).is_chosen
-
-
-def test_a_calibration_of_another_prompt_is_told(run, tmp_path, caplog):
-    (tmp_path / "run" / "calibration.json").write_text("{}")
-    taxtune.choose(run, others(run)[0], vlm=ToyVLM())
-    assert "taxtune calibrate" in caplog.text
 
 
 @pytest.mark.heavy
@@ -134,9 +159,26 @@ def test_the_command_chooses_and_shows_three_templates(tmp_path):
     made = run_captured("tune", "recipe.yaml", folder=tmp_path)
     assert made.code == 0, made.err
     winner = read_result(tmp_path / "runs" / "toy").winner
-    other = next(number for number in (1, 2) if number != winner)
-    chosen = run_captured("choose", "runs/toy", str(other), folder=tmp_path)
+    number = next(number for number in (1, 2) if number != winner)
+    chosen = run_captured("choose", "runs/toy", str(number), folder=tmp_path)
     assert chosen.code == 0, chosen.err
     assert "Chosen by a person" in chosen.out
     report = (tmp_path / "runs" / "toy" / "report.html").read_text()
     assert "Chosen by a person" in report
+
+
+def test_a_run_of_a_folder_and_a_function_needs_the_function_again_and_nothing_else(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    make_files(tmp_path)
+    run = taxtune.tune(
+        "tree.csv",
+        "manifest.csv",
+        lambda prompt: prompt,
+        settings={"iterations": 2, "max_off_tree": 1.0},
+        out="run",
+    )
+    number = next(number for number in (1, 2) if number != run.winner)
+    chosen = run.choose(number, vlm=lambda prompt: prompt)
+    assert chosen.winner == number

@@ -65,9 +65,7 @@ def test_an_image_counts_as_its_model_reads_it(tmp_path):
     assert ApiModel(MODEL).count_prompt_tokens(Request(request.prompt)) == pytest.approx(
         text, abs=8
     )
-
-
-def test_a_request_that_cannot_be_counted_has_no_price(tmp_path):
+    # What cannot be counted has no price.
     assert ApiModel(MODEL).count_prompt_tokens(Request("What?", tmp_path / "gone.jpg")) is None
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from taxtune.errors import ResumeError, TaxtuneError
 from taxtune.metrics.table import TemplateScores
-from taxtune.tuning.changes import Inputs
 from taxtune.tuning.history import History, check_unused, is_begun
 from taxtune.tuning.proposers import Proposal
 from taxtune.tuning.records import IterationRecord
@@ -28,7 +27,7 @@ class Opened:
         self.folder, self._stack = folder, stack
 
     def open(self, identity=IDENTITY, *, resume=True):
-        history = History(self.folder, "run", Inputs(identity), resume=resume)
+        history = History(self.folder, "run", identity, resume=resume)
         self._stack.callback(history.close)
         return history
 
@@ -116,7 +115,7 @@ def test_resume_says_what_changed(place):
 def test_a_file_that_is_no_database_is_a_clear_error(tmp_path):
     (tmp_path / "history.db").write_text("not a database, certainly not one" * 100)
     with pytest.raises(TaxtuneError, match=r"history\.db"):
-        History(tmp_path, "run", Inputs(IDENTITY), resume=True)
+        History(tmp_path, "run", IDENTITY, resume=True)
 
 
 # -- one process at a time ---------------------------------------------------------------------------------------------
@@ -125,10 +124,9 @@ WORKER = textwrap.dedent(
     """
     import sys, time
     from pathlib import Path
-    from taxtune.tuning.changes import Inputs
     from taxtune.tuning.history import History
     from taxtune.tuning.proposers import Proposal
-    history = History(Path(sys.argv[1]), "run", Inputs({"seed": 1, "data": "abc"}), resume=True)
+    history = History(Path(sys.argv[1]), "run", {"seed": 1, "data": "abc"}, resume=True)
     history.propose(history.claim(5), Proposal("half done", {"slot": "x"}))
     print("begun", flush=True)
     time.sleep(60)

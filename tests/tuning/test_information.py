@@ -11,7 +11,6 @@ from taxtune.metrics.statistics import INFORMATION_METRICS
 from taxtune.report.tables import rank_table
 from taxtune.tracking.values import all_scores
 from taxtune.tuning.build import build, tuned_for
-from taxtune.tuning.changes import Inputs
 from taxtune.tuning.history import History
 from taxtune.tuning.run_folder import identity_of
 from tests.tuning.toy import make_parts, tuned
@@ -60,7 +59,7 @@ def test_a_run_is_tuned_for_ihp_and_everything_records_it(tmp_path):
     assert first == {"rank": "level 1", "n_predicted": 8, "n_relevant": 8, "right": 8}
     assert written[0]["rows"][0]["scores"]["ihr"] is not None
     resumed = built(tmp_path, *overrides)
-    history = History(tmp_path / "out", "toy", Inputs(identity_of(resumed)), resume=True)
+    history = History(tmp_path / "out", "toy", identity_of(resumed), resume=True)
     again = history.records()
     history.close()
     assert [record.scores for record in again] == [record.scores for record in result.iterations]

@@ -157,7 +157,7 @@ def test_a_finished_run_that_is_resumed_asks_nothing_and_makes_what_it_lacks(mad
     image.write_bytes(image.read_bytes() + b"\0")
     refused = taxtune(made, *command)
     assert refused.code == 2
-    assert f"1 image with other content: {image.name}" in refused.err
+    assert f"1 new image: {image.name}" in refused.err
 
 
 # -- whose folder it is ------------------------------------------------------------------------------------------------

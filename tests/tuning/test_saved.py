@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import taxtune
-from taxtune.errors import DataError, TaxtuneError
+from taxtune.errors import DataError
 from taxtune.fieldguide import MODEL_FOLDER
 from taxtune.policies import SelfConsistency
 from taxtune.recipe import load_recipe
 from taxtune.settings import ApiVLMSettings
 from taxtune.tuning.build import Setup
-from taxtune.tuning.saved import find_saved, read_saved, read_tree, write_saved
+from taxtune.tuning.saved import find_saved, read_saved, write_saved
 from tests.tuning.toy import ToyVLM, Wavering, compared, make_files, toy, tuned
 
 SMALL = ("data.tuning=4", "data.heldout=6", "iterations=2")
@@ -39,8 +40,10 @@ def test_it_labels_as_the_run_did_once_all_else_is_gone(tmp_path, policy):
     loaded = taxtune.load_classifier(tmp_path / "elsewhere", vlm=Wavering())
     found = loaded.classify([pictures / row.image for row in rows])
     assert [one.placed for one in found] == [row.placed for row in rows]
+    assert {one.failure for one in found} == {None}
     if policy:
         assert isinstance(loaded.policy, SelfConsistency)
+        assert [one.confidence for one in found] == [row.confidence for row in rows]
 
 
 def test_each_run_of_a_comparison_has_its_own(tmp_path):
@@ -63,15 +66,6 @@ def test_another_winner_replaces_it(tmp_path):
     assert read_saved(find_saved(tmp_path / "run")).template == others[-1].template
 
 
-def test_a_calibration_of_a_template_that_no_longer_wins_is_refused(tmp_path):
-    tuned(toy(tmp_path, *SMALL, vlm=Wavering()))
-    taxtune.calibrate(tmp_path / "run", risk=0.3, vlm=Wavering())
-    taxtune.load_classifier(tmp_path / "run", calibrated=True, vlm=Wavering())
-    edit(tmp_path / "run", template="Which colour is this?")
-    with pytest.raises(DataError, match=r"another template.*taxtune calibrate .*--risk 0.3"):
-        taxtune.load_classifier(tmp_path / "run", calibrated=True, vlm=Wavering())
-
-
 @pytest.mark.heavy
 def test_a_checkpoint_that_is_gone_is_named_with_the_setting_for_another(tmp_path):
     recipe = load_recipe(make_files(tmp_path / "in"), SMALL)
@@ -89,31 +83,29 @@ def test_a_checkpoint_that_is_gone_is_named_with_the_setting_for_another(tmp_pat
     assert moved.classify(picture)[0].answer
 
 
-def test_the_password_of_a_server_is_not_written(tmp_path):
-    tuned(toy(tmp_path, *SMALL))
-    run = find_saved(tmp_path / "run")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The saved winner of a run, to be copied."""
+    folder = tmp_path_factory.mktemp("made")
+    tuned(toy(folder, *SMALL))
+    return find_saved(folder / "run")
+
+
+@pytest.fixture
+def saved(made, tmp_path):
+    return Path(shutil.copytree(made, tmp_path / "saved"))
+
+
+def test_the_password_of_a_server_is_not_written(saved):
     vlm = ApiVLMSettings(model="openai/eyes", api_base="http://me:secret@127.0.0.1:9/v1")
-    write_saved(
-        tmp_path / "saved",
-        read_saved(run).model_copy(update={"vlm": vlm}),
-        read_tree(run, read_saved(run)),
-    )
-    assert "secret" not in (tmp_path / "saved" / "classifier.json").read_text()
-    assert read_saved(tmp_path / "saved").vlm.api_base == "http://***@127.0.0.1:9/v1"
+    write_saved(saved, read_saved(saved).model_copy(update={"vlm": vlm}))
+    assert "secret" not in (saved / "classifier.json").read_text()
+    assert read_saved(saved).vlm.api_base == "http://***@127.0.0.1:9/v1"
 
 
-def test_it_is_noted_if_the_mapper_is_another_one_now(tmp_path, caplog):
-    tuned(toy(tmp_path, *SMALL))
-    taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
+def test_it_is_noted_if_the_mapper_is_another_one_now(saved, caplog):
+    taxtune.load_classifier(saved, vlm=ToyVLM())
     assert "placed answers with" not in caplog.text
-    edit(tmp_path / "run", placed_by={"wordnet": "WordNet 1.5"})
-    taxtune.load_classifier(tmp_path / "run", vlm=ToyVLM())
+    edit(saved, placed_by={"wordnet": "WordNet 1.5"})
+    taxtune.load_classifier(saved, vlm=ToyVLM())
     assert "the run placed answers with wordnet WordNet 1.5" in caplog.text
-
-
-def test_a_run_from_someone_else_sends_images_to_no_server_unasked(tmp_path):
-    tuned(toy(tmp_path, *SMALL))
-    vlm = ApiVLMSettings(model="openai/eyes", api_base="http://attacker.example/v1").model_dump()
-    edit(tmp_path / "run", vlm=vlm)
-    with pytest.raises(TaxtuneError, match=r"attacker.example, which you have not confirmed"):
-        taxtune.load_classifier(tmp_path / "run")

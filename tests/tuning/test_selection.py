@@ -15,6 +15,7 @@ from taxtune.metrics.bounds import poisson_bound
 from taxtune.objective import Constraint, Objective, make_objective
 from taxtune.tuning.records import IterationRecord
 from taxtune.tuning.selection import (
+    Standings,
     aim_values,
     best,
     choose,
@@ -235,8 +236,9 @@ def test_of_templates_that_reach_the_target_the_one_that_says_most_wins():
     records.append(record(3, losses(n, 60, 0.25), 0.95))
     found = choose(records, make_objective("hr_at_hp"))
     assert (found.winner, found.reached, found.images) == (1, True, n)
-    assert [each.reached for each in found.finalists] == [True, True, True, False]
-    assert 0.98 <= found.finalists[1].bounds["hp"] < fine.mean()
+    standings = Standings.of(records, make_objective("hr_at_hp"), None)
+    assert standings.reached.tolist() == [True, True, True, False]
+    assert 0.98 <= found.held[0].low < fine.mean()
 
 
 def test_what_is_right_only_by_luck_is_not_believed():
@@ -298,19 +300,19 @@ def test_the_status_of_a_winner():
     assert choose([fine], make_objective("hf")).status is None
 
 
-def figures(each, found, objective):
+def figures(each, standings, objective):
     """Returns a template's figures: its aim, and the mean and the bound of all that is held."""
-    (finalist,) = (one for one in found.finalists if one.iteration == each.iteration)
+    position = [one.iteration for one in standings.finalists].index(each.iteration)
     values = [objective.aimed(each.scores)]
-    for measure, low in finalist.bounds.items():
-        values += [each.scores.get(measure), low]
+    for held in standings.held(position):
+        values += [each.scores.get(held.measure), held.low]
     return np.round(values, 12)
 
 
-def is_beaten(each, others, found, objective):
+def is_beaten(each, others, standings, objective):
     """Tells whether one of the others is better in every figure."""
-    own = figures(each, found, objective)
-    return any((figures(other, found, objective) > own).all() for other in others)
+    own = figures(each, standings, objective)
+    return any((figures(other, standings, objective) > own).all() for other in others)
 
 
 @pytest.mark.parametrize("losses", [[0.0] * 50, [0.5, 0.5] + [0.0] * 98])
@@ -361,7 +363,8 @@ def test_no_template_wins_that_another_beats_in_every_figure(seed, images, objec
     found = choose(records, objective)
     winner = records[found.winner]
     others = [each for each in records if len(each.rows) == len(winner.rows)]
-    assert not is_beaten(winner, others, found, objective)
+    standings = Standings.of(others, objective, records[0].scores)
+    assert not is_beaten(winner, others, standings, objective)
     if objective.name == "hr":
         own = winner.table.column("hp")
         alike = [each for each in others if np.array_equal(each.table.column("hp"), own)]
@@ -385,8 +388,9 @@ def test_what_bolder_templates_do_is_no_reason_to_pass_over_what_is_better_in_ev
 def test_what_beats_a_certified_template_wins_in_its_place():
     """It says more than one that fails, which ends the tests before it."""
     records = with_losses(400, wrong=(2, 90, 0), hr=(0.5, 0.6, 0.9))
-    found = choose(records, make_objective("hr_at_hp"))
-    assert [each.reached for each in found.finalists] == [True, False, True]
+    objective = make_objective("hr_at_hp")
+    assert Standings.of(records, objective, None).reached.tolist() == [True, False, True]
+    found = choose(records, objective)
     assert (found.winner, found.reached, found.status) == (2, True, "passes-alone")
 
 
@@ -451,19 +455,19 @@ def test_failed_calls_are_left_out():
     records = records_of(hp, np.full((3, 50), 0.6))
     column = records[1].table.column("hp")
     assert np.isnan(column[:10]).all()
-    found = choose(records, make_objective("accuracy"))
-    for each in found.finalists:
-        assert np.isfinite((each.estimate, each.low)).all()
+    standings = Standings.of(records, make_objective("accuracy"), None)
+    assert np.isfinite((standings.estimates, standings.lows)).all()
 
 
 @settings(max_examples=25, deadline=None)
 @given(SEEDS, KINDS)
 def test_the_winner_is_a_finalist_and_its_bound_is_below_its_estimate(seed, kind):
-    found = choose(records_of(*world(seed, 8, 30)), make_objective(kind))
-    winner = next(each for each in found.finalists if each.iteration == found.winner)
-    assert winner.low <= winner.estimate
-    assert winner.reached == found.reached
-    assert found.reached or not any(each.reached for each in found.finalists)
+    records = records_of(*world(seed, 8, 30))
+    found = choose(records, make_objective(kind))
+    standings = Standings.of(records, make_objective(kind), records[0].scores)
+    winner = [each.iteration for each in standings.finalists].index(found.winner)
+    assert standings.lows[winner] <= standings.estimates[winner]
+    assert standings.reached[winner] == found.reached == standings.reached.any()
 
 
 # -- what an image adds ----------------------------------------------------------------------------

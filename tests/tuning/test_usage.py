@@ -36,3 +36,12 @@ def test_a_search_ends_once_it_has_cost_its_budget(tmp_path):
     result = tuned(toy(tmp_path, "budget.usd=0.2", "data.first_rung=null", vlm=Dear()))
     assert [round(record.usage.cost_usd or 0, 2) for record in result.iterations] == [0.08] * 3
     assert result.usage.cost_usd == pytest.approx(0.01 * result.usage.vlm.calls)
+
+
+def test_answers_of_an_earlier_run_are_counted_and_those_of_an_earlier_rung_are_not(tmp_path):
+    result = tuned(toy(tmp_path, "data.first_rung=4"))
+    rungs = {len(record.rows) for record in result.iterations}
+    assert len(rungs) > 1, "some were asked about more images"
+    assert result.usage.vlm.from_store == 0
+    again = tuned(replace(toy(tmp_path, "data.first_rung=4"), folder=tmp_path / "again")).usage
+    assert (again.vlm.calls, again.vlm.from_store) == (0, result.usage.vlm.calls)
