@@ -407,7 +407,7 @@ def test_templates_are_versions_of_a_prompt_each_once(uri, tmp_path):
     assert versions[2].commit_message.endswith("Care: if unsure, back off; format: short.")
     winner = store.load_prompt(f"prompts:/{name}@hp")
     assert winner.template == source
-    assert winner.tags["heldout.hp"] == "0.9620"
+    assert winner.tags["heldout.hp"] == "0.962"
     assert winner.tags["taxtune.iteration"] == "2"
     assert "heldout.hp" not in versions[2].tags
     read = Recorded(uri, parent)
