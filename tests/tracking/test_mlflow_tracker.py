@@ -172,7 +172,7 @@ def check_metrics(run, result):
 
 def check_description(about, result):
     assert about.startswith("[Report](#/experiments/")
-    assert "| On 200 images the search never saw | baseline | tuned |" in about
+    assert "| On 200 images the search never saw | baseline | winner |" in about
     assert "| precision hP | 0.871 | 0.962 | +0.091 (+0.070 to +0.111) |" in about
     for state, count in summarise(result).columns[1].counts.items():
         assert re.search(rf"^\| {state} \| \d+ \| {count} \|", about, re.MULTILINE)
