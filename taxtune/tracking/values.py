@@ -32,7 +32,7 @@ from taxtune.report.summary import (
     remarks,
     summarise,
 )
-from taxtune.report.tables import candidate_table, first_tables, rank_table, score_table
+from taxtune.report.tables import first_tables, rank_table, score_table
 from taxtune.tables import split_cell
 from taxtune.tuning.records import (
     HeldoutResult,
