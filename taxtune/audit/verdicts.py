@@ -20,7 +20,7 @@ VERDICTS = ("right", "too general", "wrong")
 
 
 def read_verdict(text: str, file: str | Path, row: int | None = None) -> str:
-    """Returns the verdict that somebody wrote; "" is none.
+    """Returns the verdict that a person wrote; "" is none.
 
     Raises:
         DataError: If it is no verdict; names the place.
