@@ -355,10 +355,8 @@ def recording_callbacks(setup: Setup) -> list[Any]:
     if not setup.recipe.tracking.mlflow:
         return [ReportCallback()]
     from taxtune.tracking import MLflowTracker, TrackingCallback
-    from taxtune.tracking.store import DATABASE
+    from taxtune.tracking.store import record_folder
 
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "taxtune"
-    folder = setup.folder
-    if (folder.parent / DATABASE).exists() and not (folder / DATABASE).exists():
-        folder = folder.parent  # a run of a comparison, whose record is with the others'
+    folder = record_folder(setup.folder)
     return [ReportCallback(), TrackingCallback(partial(MLflowTracker, name, folder))]
