@@ -43,15 +43,12 @@ def measure_option(more: str) -> Any:
 _TAXONOMY = "The taxonomy file, or builtin:NAME for that of a built-in recipe."
 TaxonomyOption = Annotated[str, taxonomy_option()]
 TaxonomyArgument = Annotated[str, typer.Argument(metavar="TREE", help=_TAXONOMY)]
-FormatOption = Annotated[
-    str, opt("Format of the taxonomy (see `taxtune taxonomy check --help`).", "--format")
-]
+FormatOption = Annotated[str, opt("Format of the taxonomy (see `taxtune taxonomy check --help`).")]
 FileFormatOption = Annotated[
     str,
     opt(
         "Format of the taxonomy: paths, edges, inat21-csv, inat21-json, nested-json, rdf or obo; "
         "auto detects it.",
-        "--format",
     ),
 ]
 RootOption = Annotated[
@@ -59,7 +56,6 @@ RootOption = Annotated[
     opt(
         "Score on the part of the taxonomy below this node (a label or path), and on the whole "
         "as well.",
-        "--root",
     ),
 ]
 RootLabelOption = Annotated[
@@ -73,24 +69,19 @@ EnglishNamesOption = Annotated[
 
 #: Takes the columns that the command needs.
 ANSWERS_HELP = "CSV, XLSX, Parquet or JSONL with the {}; or a run as RUN, RUN:baseline or RUN:N."
-AnswerColumnOption = Annotated[str, opt("Column with the answer.", "--answer-column")]
-TruthColumnOption = Annotated[
-    str, opt("Column with the true node: a label, an alias or a path.", "--truth-column")
-]
+AnswerColumnOption = Annotated[str, opt("Column with the answer.")]
+TruthColumnOption = Annotated[str, opt("Column with the true node: a label, an alias or a path.")]
 PlacementColumnOption = Annotated[
     str,
-    opt("Column with the node of a prediction, read instead of the answer.", "--placement-column"),
+    opt("Column with the node of a prediction, read instead of the answer."),
 ]
-IdColumnOption = Annotated[str, opt("Column that identifies the example.", "--id-column")]
-QuestionColumnOption = Annotated[
-    str, opt("Column with the question, which judges need.", "--question-column")
-]
+IdColumnOption = Annotated[str, opt("Column that identifies the example.")]
+QuestionColumnOption = Annotated[str, opt("Column with the question, which judges need.")]
 InputOption = Annotated[
     str,
     opt(
         "text, csv, jsonl, json, xlsx or parquet; auto goes by the file's name and its content, "
         "and stdin is text.",
-        "--input",
     ),
 ]
 WhereOption = Annotated[
@@ -98,29 +89,22 @@ WhereOption = Annotated[
     opt("Read only rows with this value; may be repeated.", "--where", metavar="COLUMN=VALUE"),
 ]
 _GUESSES = "How a list of guesses becomes one answer"
-GuessesOption = Annotated[str, opt(f"{_GUESSES}: first or join.", "--guesses")]
-OtherGuessesOption = Annotated[
-    str, opt(f"{_GUESSES} if --guess is not given: first or join.", "--guesses")
-]
+GuessesOption = Annotated[str, opt(f"{_GUESSES}: first or join.")]
+OtherGuessesOption = Annotated[str, opt(f"{_GUESSES} if --guess is not given: first or join.")]
 OffTreeOption = Annotated[
     str,
     opt(
         "What to do with rows whose true label is not on the taxonomy: error or leave-out.",
-        "--off-tree",
     ),
 ]
-MissingOption = Annotated[
-    str, opt("What to do with rows without an answer: error or leave-out.", "--missing")
-]
+MissingOption = Annotated[str, opt("What to do with rows without an answer: error or leave-out.")]
 MissingKeptOption = Annotated[
     str,
-    opt(
-        "What to do with rows without an answer: keep (and count), error or leave-out.", "--missing"
-    ),
+    opt("What to do with rows without an answer: keep (and count), error or leave-out."),
 ]
 MissingMeansOption = Annotated[
     Literal["error", "leave-out", "abstain"],
-    opt("A row without an answer: error, failed call (leave-out) or abstain.", "--missing"),
+    opt("A row without an answer: error, failed call (leave-out) or abstain."),
 ]
 #: What an `AnswerSchema` does with missing answers, by the value of `MissingMeansOption`.
 MISSING_MEANS: dict[str, Any] = {"error": "error", "abstain": "keep", "leave-out": "leave-out"}
@@ -129,7 +113,6 @@ RowsOption = Annotated[
     opt(
         "What to do with examples that are not in every file: error, or common to leave them out "
         "and count them.",
-        "--rows",
     ),
 ]
 
@@ -139,7 +122,6 @@ SimilarityOption = Annotated[
     str,
     opt(
         "Similarity of the mapper: lexical, or sentence:MODEL or clip:MODEL (a name or a folder).",
-        "--similarity",
     ),
 ]
 PresetOption = Annotated[
@@ -147,7 +129,6 @@ PresetOption = Annotated[
     opt(
         "Settings of the mapper: default, or Algorithm 1 as printed (paper-listing) or told "
         "(paper-prose).",
-        "--preset",
     ),
 ]
 ArbiterOption = Annotated[
@@ -155,7 +136,6 @@ ArbiterOption = Annotated[
     opt(
         "Chat model that chooses among candidate nodes where the mapper is in doubt: "
         "PROVIDER/MODEL or local:MODEL.",
-        "--arbiter",
     ),
 ]
 OffTreeAsOption = Annotated[
@@ -163,26 +143,16 @@ OffTreeAsOption = Annotated[
     opt(
         "Score of what the taxonomy lacks: child (a wrong child of the root) or root (hP 1, as "
         "in the paper).",
-        "--off-tree-as",
     ),
 ]
-DeviceOption = Annotated[
-    str, opt("Device for models on this machine: auto, cpu, cuda, ...", "--device")
-]
-BatchSizeOption = Annotated[
-    int, opt("Batch size of models on this machine.", "--batch-size", min=1)
-]
-ConcurrencyOption = Annotated[
-    int, opt("Maximum number of concurrent API calls.", "--concurrency", min=1)
-]
-ApiBaseOption = Annotated[
-    str | None, opt("Address of an OpenAI-compatible server for the judge.", "--api-base")
-]
+DeviceOption = Annotated[str, opt("Device for models on this machine: auto, cpu, cuda, ...")]
+BatchSizeOption = Annotated[int, opt("Batch size of models on this machine.", min=1)]
+ConcurrencyOption = Annotated[int, opt("Maximum number of concurrent API calls.", min=1)]
+ApiBaseOption = Annotated[str | None, opt("Address of an OpenAI-compatible server for the judge.")]
 CacheDirOption = Annotated[
     Path | None,
     opt(
         "Folder for cached replies and embeddings.",
-        "--cache-dir",
         shown="the user's cache folder",
         file_okay=False,
     ),
@@ -191,7 +161,6 @@ FrequenciesOption = Annotated[
     str | None,
     opt(
         "How often nodes occur: a CSV with columns node and count, or targets (as the labels do).",
-        "--frequencies",
         shown="all leaves alike",
     ),
 ]
@@ -199,22 +168,17 @@ SmoothingOption = Annotated[
     float,
     opt(
         "Number of occurrences to add to every leaf when --frequencies is given.",
-        "--smoothing",
         min=0,
     ),
 ]
 
 # -- chance and results ----------------------------------------------------------------------------
 
-ResamplesOption = Annotated[
-    int, opt("Number of bootstrap resamples.", "--resamples", min=1, max=1_000_000)
-]
-SeedOption = Annotated[
-    int, opt("Seed for the bootstrap and all other random draws.", "--seed", min=0)
-]
+ResamplesOption = Annotated[int, opt("Number of bootstrap resamples.", min=1, max=1_000_000)]
+SeedOption = Annotated[int, opt("Seed for the bootstrap and all other random draws.", min=0)]
 ForceOption = Annotated[bool, opt("Overwrite files that are there.", "--force")]
 OutOption = Annotated[
-    Path | None, opt("Write report.html, tables, figures and study.json to this folder.", "--out")
+    Path | None, opt("Write report.html, tables, figures and study.json to this folder.")
 ]
 AnswersOption = Annotated[
     Path | None,

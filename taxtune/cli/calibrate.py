@@ -79,7 +79,7 @@ GroupsOption = Annotated[
     ),
 ]
 CalibrationOutOption = Annotated[
-    Path | None, opt("For scores: the file to write.", "--out", shown="calibration.json")
+    Path | None, opt("For scores: the file to write.", shown="calibration.json")
 ]
 
 

@@ -42,7 +42,7 @@ _FOR_SCORES = ("label_column", "score_column")
 
 PolicyOption = Annotated[
     Literal["run", "calibrated", "direct"],
-    opt("Ask as often as the run, as `taxtune calibrate` chose, or once.", "--policy"),
+    opt("Ask as often as the run, as `taxtune calibrate` chose, or once."),
 ]
 ModelSetOption = Annotated[
     list[str] | None,

@@ -110,23 +110,22 @@ def _write_tree(made: MadeTree) -> None:
 
 def _show(draft: Draft, model: str) -> None:
     """Prints the draft, a line for each fact."""
-    from taxtune.data.splits import CALIBRATION_FROM
+    from taxtune.data.splits import CALIBRATION_FROM, split_sizes
 
     tree = draft.tree
-    sizes = draft.sizes
     count = len(draft.examples)
+    tuning, heldout = split_sizes(count)
+    calibration = count - tuning - heldout
     listed = draft.source.labels.total()
     images = f"{count:,} of {listed:,}" if listed > count else f"{count:,}"
     labels = len({example.target for example in draft.examples})
     domain = "/".join(tree.path(draft.subject.node))
     if draft.word != domain:
         domain += f", in a word: {draft.word}"
-    left = f"{sizes.calibration or 'none'} left for `taxtune calibrate`"
-    if not sizes.calibration:
+    left = f"{calibration or 'none'} left for `taxtune calibrate`"
+    if not calibration:
         left += f" (below {CALIBRATION_FROM} photos)"
-    splits = (
-        f"{sizes.tuning:,} for tuning, {sizes.heldout:,} held out for the final comparison, {left}"
-    )
+    splits = f"{tuning:,} for tuning, {heldout:,} held out for the final comparison, {left}"
     facts = {
         "images": images,
         "labels": f"{labels:,}, all on the tree of {len(tree):,} nodes",

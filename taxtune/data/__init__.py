@@ -5,8 +5,6 @@ from __future__ import annotations
 from taxtune.data.examples import Example, load_examples
 from taxtune.data.splits import (
     Splits,
-    SplitSizes,
-    default_split,
     split,
     split_sizes,
 )
@@ -14,11 +12,9 @@ from taxtune.images import check_images, content_hash, load_image
 
 __all__ = [
     "Example",
-    "SplitSizes",
     "Splits",
     "check_images",
     "content_hash",
-    "default_split",
     "load_examples",
     "load_image",
     "split",

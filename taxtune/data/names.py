@@ -21,10 +21,6 @@ def find_file(folder: Path, name: str) -> Path:
 
     A backslash may stand for a slash, a letter with an accent for one composed or decomposed, and
     of a full path on Windows the longest end that is there counts.
-
-    Args:
-        folder: The folder that the name is relative to.
-        name: The name.
     """
     path = folder / name
     if (name.isascii() and _PLAIN.fullmatch(name)) or os.path.exists(path):

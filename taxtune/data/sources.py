@@ -366,9 +366,6 @@ def read_folder(path: Path) -> Iterator[Record]:
     The name of a class folder is a node's label, alias, id or, in nested folders, path; see
     `label_references`.
 
-    Args:
-        path: The folder that holds the class folders.
-
     Raises:
         DataError: If the folder is missing, or images lie in no class folder.
     """

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import NamedTuple
 
 from taxtune.data.examples import Example, distinct, note_repeated
 from taxtune.errors import DataError
@@ -17,52 +16,18 @@ from taxtune.images import check_images
 
 __all__ = [
     "CALIBRATION_FROM",
-    "SplitSizes",
     "Splits",
-    "default_split",
     "remaining",
     "split",
     "split_sizes",
 ]
 
-#: With fewer images `default_split` leaves none for calibration: a promised hP of 0.98 takes 37 of
-#: them at least.
+#: With fewer images none are left for calibration by default: a promised hP of 0.98 takes 37 of them
+#: at least.
 CALIBRATION_FROM = 150
 # Most images of splits whose sizes nobody gives.
 _MOST_TUNING = 400
 _MOST_HELDOUT = 200
-
-
-class SplitSizes(NamedTuple):
-    """How many images each split has.
-
-    Attributes:
-        tuning: Images for comparing templates.
-        heldout: Images for the final comparison of baseline and winner.
-        calibration: Images in neither, which `taxtune calibrate` takes.
-    """
-
-    tuning: int
-    heldout: int
-    calibration: int
-
-
-def default_split(n_photos: int) -> SplitSizes:
-    """Returns the sizes of the splits of `taxtune init`, and of `taxtune.tune` by default.
-
-    Below 150 images three fifths are for tuning (100 can then prove an hP of 0.98) and none for
-    calibration. From 150 on two fifths are for tuning, at most 400, and seven twentieths held out,
-    at most 200; 38 or more are left.
-
-    Args:
-        n_photos: The number of different images, at least 1.
-    """
-    if n_photos < CALIBRATION_FROM:
-        tuning = max(1, n_photos * 3 // 5)
-        return SplitSizes(tuning, n_photos - tuning, 0)
-    tuning = min(_MOST_TUNING, n_photos * 2 // 5)
-    heldout = min(_MOST_HELDOUT, n_photos * 7 // 20)
-    return SplitSizes(tuning, heldout, n_photos - tuning - heldout)
 
 
 def split_sizes(
@@ -71,7 +36,9 @@ def split_sizes(
     """Returns the sizes of the tuning and the held-out split, of which either may be given.
 
     A size is a number of images (an int), or a share of them (a float in (0, 1)), which is rounded
-    down, but at least 1. Shares that sum to 1 leave no image over.
+    down, but at least 1. Shares that sum to 1 leave no image over. By default two fifths of the
+    images are for tuning and seven twentieths held out; of fewer than 150, three fifths (100 can then
+    prove an hP of 0.98) and the others.
 
     Args:
         n_photos: The number of different images, at least 1.
@@ -81,8 +48,10 @@ def split_sizes(
             200.
     """
     if tuning is None and heldout is None:
-        usual = default_split(n_photos)
-        return usual.tuning, max(usual.heldout, 1)
+        if n_photos < CALIBRATION_FROM:
+            return split_sizes(n_photos, 0.6, 0.4)
+        n_tuning, n_heldout = split_sizes(n_photos, 0.4, 0.35)
+        return min(_MOST_TUNING, n_tuning), min(_MOST_HELDOUT, n_heldout)
     if tuning is None:
         n_heldout = _count(heldout, n_photos)
         return min(_MOST_TUNING, max(n_photos - n_heldout, 1)), n_heldout

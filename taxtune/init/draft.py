@@ -13,7 +13,7 @@ import yaml
 
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
-from taxtune.data import Example, SplitSizes, default_split, load_examples
+from taxtune.data import Example, load_examples
 from taxtune.data.labels import label_references
 from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
@@ -82,7 +82,6 @@ class Draft:
         tree: The label tree.
         subject: What the images show.
         word: What the images show, in a word.
-        sizes: How many images are for what.
         skip_broken: Whether images that cannot be used are left out.
     """
 
@@ -91,7 +90,6 @@ class Draft:
     tree: Taxonomy
     subject: Subject
     word: str
-    sizes: SplitSizes
     skip_broken: bool = False
 
     def text(self, file: Path, taxonomy: Path, model: str) -> str:
@@ -189,7 +187,6 @@ def make_draft(
         tree=tree,
         subject=subject,
         word=word or subject.word or "object",
-        sizes=default_split(len(examples)),
         skip_broken=skip_broken,
     )
 

@@ -83,12 +83,6 @@ class PairedDifference:
         """Whether the p value lies below 0.05: whether a 95 % interval excludes 0."""
         return self.p_value < SIGNIFICANCE
 
-    def __neg__(self) -> PairedDifference:
-        """Returns the difference b minus a."""
-        return PairedDifference(
-            difference=-self.difference, low=-self.high, high=-self.low, p_value=self.p_value
-        )
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:

@@ -243,10 +243,6 @@ def _described(value: object, within: tuple[object, ...] = ()) -> str:
     """Returns a plain value, or a function, as text; of anything else its type.
 
     (Its own text may hold its address.)
-
-    Args:
-        value: The value.
-        within: The functions that hold it, since one may hold itself.
     """
     if isinstance(value, str | bytes | int | float | complex | None | PurePath | Enum):
         return repr(value)

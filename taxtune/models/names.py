@@ -129,9 +129,6 @@ class ModelName(NamedTuple):
 def parse_model(name: str) -> ModelName:
     """Returns the parsed name of a model.
 
-    Args:
-        name: The name, as above.
-
     Raises:
         ModelError: If it names nothing, or neither a provider nor a kind of model.
     """

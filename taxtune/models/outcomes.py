@@ -39,10 +39,6 @@ class NamePlace(NamedTuple):
 def find_name(text: str, candidates: Candidates) -> NamePlace | None:
     """Finds the name that an answer gives: whole words, in any case.
 
-    Args:
-        text: The answer.
-        candidates: The names.
-
     Returns:
         The first one of `candidates.names` that occurs, the longest at that place; else the first
         occurrence of the first of `candidates.broader` that occurs. None where none does.
@@ -60,10 +56,6 @@ def find_name(text: str, candidates: Candidates) -> NamePlace | None:
 
 def frame_of(text: str, start: int) -> tuple[str, tuple[str, ...]]:
     """Returns the frame of an answer, and what may stand between it and a name.
-
-    Args:
-        text: The answer.
-        start: Where its name begins.
 
     Returns:
         The text before the name without white space at its end and without an English indefinite

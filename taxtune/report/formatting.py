@@ -28,7 +28,6 @@ __all__ = [
     "interval",
     "longest_answer",
     "number",
-    "paired",
     "result_runs",
     "role_of",
     "rows_by_image",
@@ -156,19 +155,6 @@ def title(result: Result) -> str:
         return f"{result.name}: tuning for {' and '.join(objectives)}"
     templates = " and ".join(map(template_name, result.contenders))
     return f"{result.name}: {templates} against the baseline"
-
-
-def paired(result: Result, name: str, other: str, metric: str) -> PairedDifference | None:
-    """Returns the paired difference `name` minus `other` of a metric, in whichever order it is kept.
-
-    It is None if the two were not compared.
-    """
-    kept = result.against(name, other)
-    if kept is not None:
-        return kept.metrics.get(metric)
-    swapped = result.against(other, name)
-    value = None if swapped is None else swapped.metrics.get(metric)
-    return None if value is None else -value
 
 
 def longest_answer(result: Result) -> int | None:

@@ -30,7 +30,7 @@ from taxtune.metrics.outcomes import (
     STATES,
     WRONG,
 )
-from taxtune.report.formatting import Result, number, rows_by_image, template_name
+from taxtune.report.formatting import Result, number, rows_by_image, shortened, template_name
 from taxtune.tuning.records import SampleResult
 
 __all__ = ["all_images", "change", "confused_pairs", "draw_path", "small_jpeg", "thumbnail"]
@@ -252,7 +252,7 @@ def _card(rows: Rows, changes: Mapping[str, Change]) -> dict[str, Any]:
     spoken = []
     for name, row in rows.items():
         answers.append(_answer(name, row, changes.get(name)))
-        spoken.append(f"{template_name(name)}: {_short(row.answer or 'no answer', 80)}")
+        spoken.append(f"{template_name(name)}: {shortened(row.answer or 'no answer', 80)}")
     # Image and truth are the same for all templates.
     truth = row.truth.split("/")
     return {
@@ -296,7 +296,7 @@ def _answer(name: str, row: SampleResult, changed: Change | None) -> dict[str, A
         "direction": changed and changed.direction,
         "change": changed and changed.words,
         "text": row.answer,
-        "short": _short(row.answer or "", 240),
+        "short": shortened(row.answer or "", 240),
         "failure": row.failure,
         "path": [("shared", shared), ("wrong", wrong)],
         "missing": missing,
@@ -341,10 +341,6 @@ def _filters(known: Sequence[Facts], pairs: Mapping[str, str]) -> list[dict[str,
     if pairs:  # the table of confused groups leads to a single one, too
         shown.append({"name": "confused", "label": "Confused groups", "groups": {"": pairs}})
     return shown
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def small_copies(wanted: Sequence[str], files: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,6 @@ from taxtune.errors import command
 from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.names import meaning, metric_name
 from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, STATES, WRONG, Outcomes
-from taxtune.metrics.selective import Selective
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.metrics.table import SCORES
 from taxtune.objective import Constraint, ObjectiveSpec
@@ -25,7 +24,6 @@ from taxtune.report.formatting import (
     difference,
     longest_answer,
     number,
-    paired,
     score_of,
     share_wrong,
     spread_wrong,
@@ -54,7 +52,6 @@ __all__ = [
     "power_in_words",
     "proof_in_words",
     "remarks",
-    "seen_in_words",
     "selection_in_words",
     "summarise",
     "summary_table",
@@ -80,7 +77,6 @@ class Column:
         scores: The scores that matter, by key; None where there is none.
         changes: Their paired differences from the template's own baseline; empty for a baseline.
         doubt: What hangs on doubtful placements; None where the mapper gives no probability.
-        selective: The worth of the answers' confidence; None where one has none.
         masked: Images that the checklist puts elsewhere.
         cut: How many answers were cut off and what to do about it, in words; empty if none was.
     """
@@ -91,7 +87,6 @@ class Column:
     scores: dict[str, float | None]
     changes: dict[str, PairedDifference] = field(default_factory=dict)
     doubt: Doubt | None = None
-    selective: Selective | None = None
     masked: int = 0
     cut: str = ""
 
@@ -192,7 +187,6 @@ def summarise(result: Result) -> Summary:
             scores={key: score_of(held.scores, key) for key in scores},
             changes=_changes(result, held, scores),
             doubt=held.doubt,
-            selective=held.selective,
             masked=sum(row.masked is not None for row in held.rows),
             cut=cut_in_words(held.rows, limit),
         )
@@ -333,7 +327,7 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
         selection: The choice.
         aim: The objective of the run.
     """
-    images = seen_in_words(selection)
+    images = _seen_in_words(selection)
     if selection.chose_threshold and selection.status == "estimate":
         return (
             f"Best estimate, not certified: its threshold was chosen on the {images}, which cannot "
@@ -355,7 +349,7 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
     return f"Chosen for the highest {name}, less a margin for luck{among} ({images})."
 
 
-def seen_in_words(selection: Selection) -> str:
+def _seen_in_words(selection: Selection) -> str:
     """Returns the images that the winner was chosen by, as "49 tuning images with 1 wrong answer"."""
     images = _counted(selection.images, "tuning image")
     outcomes = selection.outcomes
@@ -386,7 +380,7 @@ def _wanting(held: Held, selection: Selection) -> str:
     name = metric_name(held.measure)
     goal = number(held.goal, held.measure)
     low = number(held.low, held.measure)
-    images = seen_in_words(selection)
+    images = _seen_in_words(selection)
     lacks = f"{images} prove {name} {low} with {100 * held.confidence:g} % confidence, not {goal}"
     if held.mean < held.goal - 1e-9:
         lacks = f"its {name} is {number(held.mean, held.measure)}, short of the goal {goal} "
@@ -471,15 +465,10 @@ def _aim(run: TuneResult) -> ObjectiveSpec:
 def _changes(
     result: Result, held: HeldoutResult, keys: Iterable[str]
 ) -> dict[str, PairedDifference]:
-    baseline = result.heldout_baseline
-    if baseline is None or baseline is held:
+    kept = result.against(held.name, "baseline")
+    if kept is None:
         return {}
-    changes = {}
-    for key in keys:
-        change = paired(result, held.name, baseline.name, key)
-        if change is not None:
-            changes[key] = change
-    return changes
+    return {key: kept.metrics[key] for key in keys if key in kept.metrics}
 
 
 def _counted(count: int, noun: str) -> str:
@@ -504,11 +493,9 @@ def cost_line(usage: Usage) -> str:
     parts = [_counted(usage.vlm.calls, "call")]
     if usage.vlm.from_store:
         parts.append(f"{_counted(usage.vlm.from_store, 'answer')} kept from before")
-    if usage.proposer != ModelUsage():
-        parts.append(_counted(usage.proposer.calls, "LLM call"))
-    if usage.judge != ModelUsage():
-        parts.append(_counted(usage.judge.calls, "judge call"))
-    models = (usage.vlm, usage.proposer, usage.judge)
+    others = _other_models(usage)
+    parts += [_counted(other.calls, f"{name} call") for name, other in others.items()]
+    models = (usage.vlm, *others.values())
     unknown = any(model.cost_usd is None and model.calls for model in models)
     usd = usage.cost_usd or 0.0
     price = "under $0.01" if 0 < usd < 0.005 else f"${usd:,.2f}"
@@ -519,12 +506,15 @@ def cost_line(usage: Usage) -> str:
 
 def account_lines(usage: Usage) -> list[tuple[str, str]]:
     """Returns the calls of a run and their cost as named lines, one per model."""
-    lines = [("VLM calls", _asked(usage.vlm))]
-    if usage.proposer != ModelUsage():
-        lines.append(("LLM calls", _asked(usage.proposer)))
-    if usage.judge != ModelUsage():
-        lines.append(("judge calls", _asked(usage.judge)))
+    models = {"VLM": usage.vlm} | _other_models(usage)
+    lines = [(f"{name} calls", _asked(model)) for name, model in models.items()]
     return [*lines, ("time", _duration(usage.seconds))]
+
+
+def _other_models(usage: Usage) -> dict[str, ModelUsage]:
+    """Returns the models that were asked besides the vision-language model, by name."""
+    models = {"LLM": usage.proposer, "judge": usage.judge}
+    return {name: model for name, model in models.items() if model != ModelUsage()}
 
 
 def _asked(usage: ModelUsage) -> str:

@@ -205,10 +205,6 @@ def tuned_for(experiment: Experiment, objective: AnyObjective | None) -> Experim
 def make_taxonomy(recipe: Recipe, given: Taxonomy | None = None) -> tuple[Taxonomy, Domain | None]:
     """Returns the label tree that is scored on, and what it is a part of.
 
-    Args:
-        recipe: The recipe.
-        given: A whole label tree in place of the recipe's.
-
     Returns:
         The tree, restricted to `taxonomy.root` if the recipe has one; and that part of the whole
         tree, None if the tree is the whole.
@@ -549,12 +545,7 @@ def make_measure(recipe: Recipe, name: str, folder: Path) -> Measure:
 
 
 def make_proposer(recipe: Recipe, variables: Sequence[Variable] = ()) -> Proposer:
-    """Returns the proposer, which writes the templates.
-
-    Args:
-        recipe: The recipe.
-        variables: What templates may know of each image.
-    """
+    """Returns the proposer, which writes the templates."""
     proposer = recipe.proposer
     if isinstance(proposer, PluginProposerSettings):
         return make_kind(proposer.kind, **(proposer.model_extra or {}))

@@ -33,13 +33,7 @@ _CONFIDENCE = 0.9
 def with_candidates(
     selection: Selection, records: Sequence[IterationRecord], objective: Objective
 ) -> Selection:
-    """Returns the choice of a winner with the candidates of the run, the most careful first.
-
-    Args:
-        selection: The choice.
-        records: All iterations.
-        objective: What was tuned for.
-    """
+    """Returns the choice of a winner with the candidates of the run, the most careful first."""
     entered = []
     for record in records:
         is_able = record.scores is not None and not record.cut_short

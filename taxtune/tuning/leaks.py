@@ -49,10 +49,6 @@ def find_labels(text: str, labels: Iterable[str]) -> list[str]:
     plurals and British or American spelling make no difference ("Blue-Jays" names "blue jay",
     "plant" does not name "ant"). Nor do disguises: gaps closed ("bluejay"), hyphens inside
     ("mal-lard"), letters apart ("m a l l a r d"), letters of other scripts that look alike.
-
-    Args:
-        text: Any text.
-        labels: Labels and aliases.
     """
     index: dict[str, list[_Name]] = defaultdict(list)
     for label in labels:

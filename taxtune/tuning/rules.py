@@ -121,10 +121,6 @@ class TemplateRules:
     def notes(self, source: str, name: str) -> list[str]:
         """Checks a template that the user wrote, and returns a note if it lists labels, as it may.
 
-        Args:
-            source: The Jinja source.
-            name: What the note calls it.
-
         Raises:
             TemplateError: If it cannot be used.
         """

@@ -135,10 +135,6 @@ def pinned(recipe: Recipe, model: Model) -> tuple[VLMSettings, MapperSettings]:
     """Returns the settings of a recipe's model and mapper in a form that means the same anywhere.
 
     Paths are absolute, and the name of a checkpoint has its commit.
-
-    Args:
-        recipe: The recipe.
-        model: The model that is made from it.
     """
     vlm = recipe.vlm
     mapper = recipe.mapper

@@ -178,12 +178,6 @@ def next_steps(
     They are a function of the records alone, so that a run that was interrupted goes on as it would
     have.
 
-    Args:
-        records: The iterations so far.
-        objective: What is tuned for.
-        ladder: The rungs, the first one first.
-        seed: Seeds the draws.
-
     Returns:
         Iterations, each with a number of images; empty once the last rung is done.
     """

@@ -6,9 +6,8 @@ import pytest
 
 from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.ranks import RankIntervals, RankScores
-from taxtune.metrics.statistics import Interval, PairedDifference
+from taxtune.metrics.statistics import Interval
 from taxtune.report import formatting, tables
-from taxtune.tuning.records import Difference
 from tests.report import samples
 
 
@@ -33,16 +32,6 @@ def test_numbers_have_a_true_minus_and_no_negative_zero():
 )
 def test_a_template_is_named_after_its_objective_or_by_its_own_name(name, shown):
     assert formatting.template_name(name) == shown
-
-
-def test_a_pair_is_found_in_whichever_order_it_is_kept():
-    kept = PairedDifference(-0.1, -0.13, -0.08, 0.01)
-    only = Difference("accuracy", "hp", {"hp": kept})
-    result = replace(samples.comparison(n=2), differences=(only,))
-    assert formatting.paired(result, "hp", "accuracy", "hp") == -kept
-    assert formatting.paired(result, "accuracy", "hp", "hp") == kept
-    assert formatting.paired(result, "hp", "baseline", "hp") is None
-    assert formatting.paired(result, "hp", "accuracy", "hr") is None
 
 
 def test_every_score_and_every_difference_is_in_one_table():

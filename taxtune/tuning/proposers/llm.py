@@ -290,15 +290,7 @@ class LLMProposer(Proposer):
         seed: int,
         **variables: Any,
     ) -> Conversation:
-        """Returns a conversation that begins with the goal and the history.
-
-        Args:
-            history: Every iteration so far.
-            goal: What is being tuned for.
-            iteration: Number of the iteration.
-            seed: The run's seed.
-            **variables: Further variables of the first message.
-        """
+        """Returns a conversation that begins with the goal and the history."""
         first = self._messages.first(
             history,
             goal,
