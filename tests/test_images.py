@@ -93,7 +93,8 @@ def test_exif_orientation_is_applied(orientation, steps, tmp_path):
     exif = Image.Exif()
     exif[0x0112] = orientation
     path = save(stored, tmp_path / "a.png", exif=exif)
-    np.testing.assert_array_equal(np.asarray(load_image(path)), np.asarray(upright))
+    image = load_image(path)
+    np.testing.assert_array_equal(np.asarray(image), np.asarray(upright))
 
 
 @pytest.fixture

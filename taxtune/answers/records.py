@@ -168,7 +168,8 @@ def _run_records(folder: Path, evaluation: str | None) -> Records:
     is_iteration = evaluation is not None and evaluation.isdecimal()
     file = folder / ("history.jsonl" if is_iteration else "result.json")
     evaluations = run_evaluations(file)
-    name = evaluation or next((key for key in evaluations if key != "baseline"), "winner")
+    tuned = [key for key in evaluations if key != "baseline"]
+    name = evaluation or ("winner" if "winner" in evaluations or not tuned else tuned[0])
     rows = []
     try:
         for number, recorded in enumerate(evaluations.get(name, ()), start=1):

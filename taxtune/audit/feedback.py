@@ -3,103 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from taxtune.answers.records import run_evaluations, split_run
 from taxtune.answers.schema import AnswerRow
 from taxtune.audit.sample import answer_id
-from taxtune.errors import DataError
-from taxtune.tracking import entities
-from taxtune.tracking.store import open_client, short_reason
+from taxtune.audit.verdicts import read_verdict
+from taxtune.errors import DataError, command
+from taxtune.tracking.entities import EXAMPLE
+from taxtune.tracking.store import check_store, open_client, record_folder, store_uri
 from taxtune.tuning.history import read_note
 from taxtune.untrusted import spreadsheet_cell
 
 __all__ = ["read_feedback"]
 
 
-def read_feedback(source: str, rows: Sequence[AnswerRow]) -> tuple[list[str], list[dict[str, str]]]:
-    """Returns the answers of a run that have traces in MLflow, and the verdicts of people on them.
+def read_feedback(folder: Path, rows: Sequence[AnswerRow]) -> list[dict[str, str]]:
+    """Returns the answers of a run that people have judged in MLflow, as rows of `audit.csv`.
 
     Args:
-        source: The run, as RUN or RUN:TEMPLATE.
-        rows: Its answers.
-
-    Returns:
-        The answers, and rows as those of `audit.csv`, with the trace as their "file". Of several
-        verdicts on an answer the last one counts.
+        folder: The run's folder.
+        rows: Its answers; verdicts on those of other templates are left out.
 
     Raises:
-        TaxtuneError: If the store cannot be reached.
-        DataError: If it has no traces of these answers.
+        TaxtuneError: If MLflow cannot be reached.
+        DataError: If a verdict is unknown, or nobody has judged.
     """
     answers = {row.fields.get("example"): row.answer for row in rows}
-    drawn = []
-    verdicts = []
-    for info in _traces(source):
-        answer = answers.get(info.tags[entities.EXAMPLE])
-        if answer is None:
-            continue
-        drawn.append(answer)
-        row = _row(info, answer)
-        if row["verdict"] or row["node"]:
-            verdicts.append(row)
-    if not drawn:
+    judged = {}
+    for trace in _traces(folder):
+        example = trace.info.tags[EXAMPLE]
+        (span,) = trace.data.spans
+        answer = span.get_attribute("answer")
+        verdict = _verdict(trace.info)
+        if verdict and answer is not None and answer == answers.get(example):
+            judged[example] = {
+                "id": answer_id(answer),
+                "answer": answer,
+                "times": "1",
+                "stage": span.get_attribute("stage"),
+                "placement": str(spreadsheet_cell(span.get_attribute("placement"))),
+                "verdict": verdict,
+                "node": "",
+            }
+    if not judged:
         raise DataError(
-            "MLflow has no traces of these answers.",
-            file=source,
-            remedy="Give a run with tracking.mlflow, or leave out --from and judge in audit.csv.",
+            "Nobody has judged these answers in MLflow.",
+            file=folder,
+            remedy=f"Give traces of the run the feedback placement: {command('mlflow', folder)}",
         )
-    return drawn, verdicts
+    return list(judged.values())
 
 
-def _traces(source: str) -> list[Any]:
-    """Returns the heads of the traces of a run's template on the held-out images."""
-    run = split_run(source)
-    if run is None:
-        return []
-    folder, template = run
-    names = [name for name in run_evaluations(folder / "result.json") if name != "baseline"]
-    template = template or names[0]
-    if template in names and template != "winner":  # a comparison's runs have folders of their own
-        folder /= template
-        template = "winner"
+def _traces(folder: Path) -> list[Any]:
+    """Returns the traces of a run on the held-out images."""
     identity = read_note(folder, "mlflow_run")
     if identity is None:
         return []
-    client = open_client(folder)
-    try:
-        experiment = client.get_run(identity).info.experiment_id
-    except Exception as error:
-        raise DataError(
-            f"MLflow has no record of this run: {short_reason(error)}",
-            file=folder,
-            remedy="Set MLFLOW_TRACKING_URI as it was when the run was made.",
-        ) from error
-    found = client.search_traces(
-        locations=[experiment],
-        run_id=identity,
-        filter_string=f"trace.name = '{entities.traces_of(template)}'",
-        include_spans=False,
-    )
-    return [trace.info for trace in found]
+    beside = record_folder(folder)
+    check_store(beside)
+    client = open_client(store_uri(beside))
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    return list(client.search_traces(locations=experiments, run_id=identity, max_results=500))
 
 
-def _row(info: Any, answer: str) -> dict[str, str]:
-    """Returns the last verdict of a person on an answer: true is right, and false is wrong."""
-    said: dict[str, Any] = {}
-    for each in sorted(info.assessments, key=lambda each: each.last_update_time_ms):
-        if each.source.source_type == "HUMAN" and each.valid is not False:
-            said[each.name] = getattr(each, "value", None)
-    verdict = said.get("placement")
-    if isinstance(verdict, bool):
-        verdict = "right" if verdict else "wrong"
-    return {
-        "id": answer_id(answer),
-        "answer": answer,
-        "times": "1",
-        "stage": info.tags[entities.STAGE],
-        "placement": str(spreadsheet_cell(info.tags[entities.PLACEMENT])),
-        "verdict": str(verdict or "").strip().lower(),
-        "node": str(said.get("node") or "").strip(),
-        "file": f"MLflow, trace {info.trace_id}",
-    }
+def _verdict(trace: Any) -> str:
+    """Returns the last verdict of a person on a trace: true is right; empty is none."""
+    verdict = ""
+    for each in sorted(trace.assessments, key=lambda each: each.last_update_time_ms):
+        is_verdict = each.name == "placement" and each.source.source_type == "HUMAN"
+        if is_verdict and each.valid is not False:
+            said = str(each.value).strip().lower()
+            said = {"true": "right", "false": "wrong"}.get(said, said)
+            verdict = read_verdict(said, f"MLflow, trace {trace.trace_id}")
+    return verdict

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from taxtune import atomic
-from taxtune.audit.verdicts import VERDICTS, resolve_node, verdict_of
+from taxtune.audit.verdicts import read_verdict, resolve_node, verdict_of
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.tables import csv_text, join_cell, read_rows
 from taxtune.untrusted import spreadsheet_cell
@@ -35,13 +35,7 @@ _LEAST_SURE = 0.05
 _SUREST = 0.95
 
 
-def draw_sample(
-    answers: Sequence[str],
-    mapper: Mapper,
-    n: int,
-    seed: int = 0,
-    drawn: Sequence[str] | None = None,
-) -> pd.DataFrame:
+def draw_sample(answers: Sequence[str], mapper: Mapper, n: int, seed: int = 0) -> pd.DataFrame:
     """Draws a sample of answers, stratified by stage and by whether the placement is doubtful.
 
     A stratum gets draws in proportion to its answers times the standard deviation √(c (1 - c)) that
@@ -55,7 +49,6 @@ def draw_sample(
         mapper: Places them.
         n: Number of answers to draw. All of them are drawn where there are fewer.
         seed: Seed of the draw.
-        drawn: The answers, where they were drawn at random already.
 
     Returns:
         One row per distinct answer that was drawn: id, answer, times (how often it was given),
@@ -90,10 +83,8 @@ def draw_sample(
     generator = np.random.default_rng(seed)
     for (_, members), own in zip(strata, draws, strict=True):
         times = members["times"].to_numpy()
-        taken = generator.multivariate_hypergeometric(times, int(own))
-        sample.loc[members.index, "draws"] = taken
-    if drawn is not None:
-        sample["draws"] = sample["answer"].map(Counter(drawn)).fillna(0).astype(int)
+        drawn = generator.multivariate_hypergeometric(times, int(own))
+        sample.loc[members.index, "draws"] = drawn
     sample = sample[sample["draws"] > 0].reset_index(drop=True)
     sample.attrs["sizes"] = sizes.to_dict()
     return sample
@@ -128,7 +119,7 @@ def _allocated(sizes: IntArray, spread: FloatArray, n: int) -> IntArray:
 
 
 def merge_verdicts(
-    sample: pd.DataFrame, path: Path, tree: Taxonomy, more: Iterable[Mapping[str, str]] = ()
+    sample: pd.DataFrame, path: Path, tree: Taxonomy, given: Sequence[dict[str, str]]
 ) -> tuple[pd.DataFrame, int]:
     """Fills a sample with the verdicts of a file, where the file exists.
 
@@ -140,7 +131,7 @@ def merge_verdicts(
         sample: The sample.
         path: The file.
         tree: The label tree.
-        more: Further rows with verdicts, which replace those of the file.
+        given: Further rows, which replace those of the file on the same answer.
 
     Returns:
         The sample, and the number of verdicts that are open again. Its `attrs` hold as `others` the
@@ -151,9 +142,7 @@ def merge_verdicts(
             or a node is unknown; names the row.
     """
     earlier = _read_verdicts(path, tree) if path.exists() else {}
-    for given in more:
-        _check(given, tree, given["file"], None)
-        earlier[given["id"]] = dict(given)
+    earlier |= {row["id"]: row for row in given}
     filled = sample.copy()
     reopened = 0
     for index, row in enumerate(sample.to_dict("records")):
@@ -183,11 +172,21 @@ def _read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
     )
     rows: dict[str, dict[str, str]] = {}
     for line, row in read_rows(path, _COLUMNS, what="verdicts", remedy=remedy, none=True):
-        row["verdict"] = row["verdict"].lower()
+        row["verdict"] = read_verdict(row["verdict"], path, line)
         node = row["node"].removeprefix("'")
         if spreadsheet_cell(node) == row["node"]:
             row["node"] = node
-        _check(row, tree, path, line)
+        if row["node"]:
+            try:
+                resolve_node(tree, row["node"])
+            except TaxonomyError as error:
+                raise DataError(
+                    f"The node is not on the tree: {error.message}",
+                    file=path,
+                    row=line,
+                    value=row["node"],
+                    remedy=error.remedy or "Write its label or its path, or none.",
+                ) from None
         if row["id"] in rows:
             raise DataError(
                 "Another row judges this answer.",
@@ -198,26 +197,6 @@ def _read_verdicts(path: Path, tree: Taxonomy) -> dict[str, dict[str, str]]:
             )
         rows[row["id"]] = row
     return rows
-
-
-def _check(row: Mapping[str, str], tree: Taxonomy, file: str | Path, line: int | None) -> None:
-    """Raises a `DataError` if a verdict or a node is unknown."""
-    if row["verdict"] not in ("", *VERDICTS):
-        remedy = f"Write {', '.join(VERDICTS)}."
-        raise DataError(
-            "Unknown verdict.", file=file, row=line, value=row["verdict"], remedy=remedy
-        )
-    if row["node"]:
-        try:
-            resolve_node(tree, row["node"])
-        except TaxonomyError as error:
-            raise DataError(
-                f"The node is not on the tree: {error.message}",
-                file=file,
-                row=line,
-                value=row["node"],
-                remedy=error.remedy or "Write its label or its path, or none.",
-            ) from None
 
 
 def write_sample(path: Path, sample: pd.DataFrame) -> None:

@@ -47,7 +47,7 @@ RunSimilarityOption = Annotated[
 ]
 FromOption = Annotated[
     Literal["mlflow"] | None,
-    opt("Read the verdicts that people gave in MLflow, on the run's traces, as well.", "--from"),
+    opt("Sum up the verdicts that people gave in MLflow, on the run's traces.", "--from"),
 ]
 AuditOutOption = Annotated[
     Path | None,
@@ -89,13 +89,11 @@ def audit(
     if not answers:
         raise DataError("The file contains no answers.", file=source)
     out = out or placing.folder
-    drawn = None
     given: list[dict[str, str]] = []
     if verdicts_from is not None:
-        drawn, given = read_feedback(source, read.rows)
-        if not given:
-            note(f"nobody has judged in MLflow yet: see Review in {command('mlflow', source)}")
-    sample = draw_sample(answers, placing.mapper(placing.tree, placing.arbiter), n, seed, drawn)
+        given = read_feedback(placing.folder, read.rows)
+        answers = [row["answer"] for row in given]
+    sample = draw_sample(answers, placing.mapper(placing.tree, placing.arbiter), n, seed)
     if placing.arbiter is not None:
         placing.arbiter.note_spent()
     by_hand, reopened = merge_verdicts(sample, out / "audit.csv", placing.tree, given)

@@ -60,14 +60,14 @@ def mlflow(
 
     The run's folder may have been moved or renamed since.
     """
-    from taxtune.tracking.store import DATABASE, UI_ENVIRONMENT, bring_along, find_database, page_of
+    from taxtune.tracking.store import DATABASE, UI_ENVIRONMENT, bring_along, page_of, record_folder
     from taxtune.tuning.history import read_note
 
-    database = find_database(run)
-    if database is None:
+    database = run if run.is_file() else record_folder(run) / DATABASE
+    if not database.exists():
         raise TaxtuneError(
             "There is no record of MLflow's here.",
-            file=run / DATABASE,
+            file=database,
             remedy="Give the folder of a run with tracking.mlflow; one made with "
             "MLFLOW_TRACKING_URI is on that server.",
         )

@@ -174,10 +174,13 @@ class Table:
         return "\n".join(lines).rstrip() + "\n"
 
     def html(self) -> str:
-        """Returns the table as HTML for a notebook, every text in it escaped."""
+        """Returns the table as HTML for a notebook: every text is escaped, long ones are cut."""
         import pandas as pd
 
-        frame = pd.DataFrame(self.shown(), columns=list(self.columns))
+        rows = []
+        for row in self.shown():
+            rows.append([textwrap.shorten(cell, 80, placeholder="…") for cell in row])
+        frame = pd.DataFrame(rows, columns=list(self.columns))
         return f"<p>{escape(self.title)}</p>{frame.to_html(index=False)}"
 
     def csv(self) -> str:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from taxtune.metrics.names import metric_name
-from taxtune.metrics.table import TemplateScores
 from taxtune.report.formatting import number
 from taxtune.report.gallery import thumbnail
 from taxtune.report.summary import verdict
@@ -31,32 +30,23 @@ from taxtune.tuning.records import HeldoutResult, IterationRecord, SampleResult,
 __all__ = [
     "CHAMPION",
     "EXAMPLE",
-    "PLACEMENT",
-    "STAGE",
     "TARGET_REACHED",
     "log_classifier",
     "log_traces",
-    "queue_traces",
     "register_prompts",
     "registered_name",
-    "traces_of",
+    "status_of",
 ]
 
 #: The alias of the version that is to be used.
 CHAMPION = "champion"
-#: The tag of runs and versions that says whether the winner is "certified", "passes-alone" or an
-#: "estimate".
+#: The tag of runs and versions that says whether the winner is "certified", "passes-alone", an
+#: "estimate", or "chosen" by a person.
 TARGET_REACHED = "taxtune.target_reached"
-#: The tags of a trace that say which image it is about, where its answer was placed, and by what.
+#: The tag of a trace that says which image it is about.
 EXAMPLE = "taxtune.about"
-PLACEMENT = "taxtune.placement"
-STAGE = "taxtune.stage"
-#: What people are asked of a placement in MLflow, with the answers of `taxtune audit`.
-_QUESTION = (
-    "Is the answer placed on the right node? Judge the text, not the photo. Right: the node is what "
-    "the answer says. Too general: a node below it fits as well. Wrong: it says something else."
-)
-_VERDICTS = ["right", "too general", "wrong"]
+#: A winner of this status is `champion` whatever else is there.
+_PREFERRED = ("certified", "chosen")
 _RUN = "taxtune.run"
 _ITERATION = "taxtune.iteration"
 #: The scores of an image that its trace shows.
@@ -145,12 +135,7 @@ def _trace_info(
         request_preview=row.image,
         response_preview=shorten(_outcome(row), _PREVIEW),
         trace_metadata={"mlflow.sourceRun": run},
-        tags={
-            "mlflow.traceName": name,
-            EXAMPLE: row.example,
-            PLACEMENT: row.placement or "",
-            STAGE: row.stage or "",
-        },
+        tags={"mlflow.traceName": name, EXAMPLE: row.example},
         assessments=_assessments(row, trace),
     )
 
@@ -238,35 +223,6 @@ def _question(prompt: str, file: Path | None) -> dict[str, Any]:
     return {"messages": [message]}
 
 
-def traces_of(template: str) -> str:
-    """Returns the name of the traces of a template on the held-out images."""
-    return f"{template}, held out"
-
-
-def queue_traces(store: TrackingStore, run: str, traces: list[str]) -> None:
-    """Puts traces into the review queue of a run, which is made if there is none yet."""
-    from mlflow.exceptions import MlflowException
-    from mlflow.genai.label_schemas import InputCategorical
-    from mlflow.tracing.client import TracingClient
-
-    client = TracingClient(store.uri)
-    name = f"{store.client.get_run(run).info.run_name}, run {run[:8]}"
-    asked = {"name": "placement", "type": "feedback", "instruction": _QUESTION}
-    try:
-        question = client._get_label_schema_by_name(store.experiment, asked["name"])
-    except MlflowException:
-        options = InputCategorical(options=_VERDICTS)
-        question = client._create_label_schema(store.experiment, input=options, **asked)
-    try:
-        queue = client._get_review_queue_by_name(store.experiment, name)
-    except MlflowException:
-        schemas = [question.schema_id]
-        queue = client._create_review_queue(
-            store.experiment, name=name, queue_type="custom", schema_ids=schemas
-        )
-    client._add_items_to_review_queue(queue.queue_id, item_ids=traces)
-
-
 # -- templates as prompts --------------------------------------------------------------------------
 
 
@@ -298,7 +254,7 @@ def register_prompts(
     client = mlflow.MlflowClient()
     name = registered_name(result.name, dots=True)
     known = _known_versions(client, name, root)
-    held = {scored.template: scored.scores for scored in result.heldout}
+    held = {each.template: each for each in result.heldout}
     addresses = {}
     for record in _milestones(result):
         template = str(record.template)
@@ -310,7 +266,8 @@ def register_prompts(
             known[template] = int(prompt.version)
         version = known[template]
         tags = {"objective": result.objective, _ITERATION: str(record.iteration)}
-        tags |= _heldout_tags(held.get(template))
+        if template in held:
+            tags |= _heldout_tags(held[template])
         # Not with the version: MLflow would give them to the prompt, too.
         for key, value in tags.items():
             client.set_prompt_version_tag(name, version, key, shorten(value, TAG_LIMIT))
@@ -364,16 +321,23 @@ def _message(record: IterationRecord, objective: str) -> str:
     return shorten(message, 1_000)
 
 
-def _heldout_tags(scores: TemplateScores | None) -> dict[str, str]:
-    metrics = headline_metrics(scores)
-    return {f"heldout.{key}": f"{value:.4f}" for key, value in metrics.items()}
+def _heldout_tags(held: HeldoutResult) -> dict[str, str]:
+    metrics = headline_metrics(held)
+    return {f"heldout.{key}": f"{value:.6g}" for key, value in metrics.items()}
+
+
+def status_of(result: TuneResult) -> str:
+    """Returns the value of the tag `TARGET_REACHED`; empty where the objective holds nothing."""
+    if result.is_chosen:
+        return "chosen"
+    return "" if result.selection is None else result.selection.status or ""
 
 
 def log_classifier(result: TuneResult, run: str, folder: Path) -> str:
     """Logs a saved classifier as a model of the active run, and registers it.
 
-    A run that has a version gets no second. The version gets the alias `champion`, unless the
-    version that has it is certified and this one is not.
+    A run has one version of a winner. It gets the alias `champion`, unless the version that has it
+    is certified and this one is neither certified nor chosen by a person.
 
     Args:
         result: The run whose winner it is.
@@ -387,27 +351,35 @@ def log_classifier(result: TuneResult, run: str, folder: Path) -> str:
 
     client = mlflow.MlflowClient()
     name = registered_name(f"{result.name}-{result.objective}-classifier")
-    versions = client.search_model_versions(f"name = '{name}' and run_id = '{run}'")
-    if versions:
-        return f"models:/{name}/{versions[0].version}"
-    objective = {"objective": result.objective}
+    winner = f"tags.`{_ITERATION}` = '{result.winner}'"
+    known = client.search_model_versions(f"name = '{name}' and run_id = '{run}' and {winner}")
+    version = known[0] if known else _new_version(client, result, run, folder, name)
+    if status_of(result) in _PREFERRED or _champion_status(client, name) != "certified":
+        client.set_registered_model_alias(name, CHAMPION, version.version)
+    return f"models:/{name}/{version.version}"
+
+
+def _new_version(client: Any, result: TuneResult, run: str, folder: Path, name: str) -> Any:
+    """Logs a saved classifier as a model of the active run, and returns its registered version."""
+    import mlflow
+
+    tags = {"objective": result.objective}
     with warnings.catch_warnings():
         # The signature is given, and an image is no example that MLflow could show.
         warnings.filterwarnings("ignore", message=".*input example was not provided")
         model = mlflow.pyfunc.log_model(
             **as_pyfunc(folder),
             name=name,
-            tags=objective,
+            tags=tags,
             model_type="classifier",
-            step=result.winner,
+            # MLflow gives the model the run's metrics of this step: the winner's.
+            step=len(result.iterations),
         )
-    tags = objective | _heldout_tags(result.heldout_winner.scores)
-    status = None if result.selection is None else result.selection.status
-    if status is not None:
-        tags[TARGET_REACHED] = status
+    tags |= _heldout_tags(result.heldout_winner)
+    tags |= {_ITERATION: str(result.winner), TARGET_REACHED: status_of(result)}
     if not client.search_registered_models(f"name = '{name}'"):
         client.create_registered_model(name)
-    version = client.create_model_version(
+    return client.create_model_version(
         name,
         model.model_uri,
         run_id=run,
@@ -415,9 +387,6 @@ def log_classifier(result: TuneResult, run: str, folder: Path) -> str:
         model_id=model.model_id,
         description=verdict(result) or None,
     )
-    if status == "certified" or _champion_status(client, name) != "certified":
-        client.set_registered_model_alias(name, CHAMPION, version.version)
-    return f"models:/{name}/{version.version}"
 
 
 def _champion_status(client: Any, name: str) -> str | None:

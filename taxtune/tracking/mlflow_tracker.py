@@ -9,7 +9,6 @@ says so and the run goes on.
 from __future__ import annotations
 
 import json
-import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,6 +34,7 @@ from taxtune.tracking.store import (
 )
 from taxtune.tuning.loop import Callback, ComparisonGroup
 from taxtune.tuning.records import (
+    OBJECTIVES_CHOICE,
     ComparisonResult,
     HeldoutResult,
     IterationRecord,
@@ -57,7 +57,7 @@ _GROUP = "taxtune.group"
 _ITERATION = "taxtune.iteration"
 _RECORDED = "taxtune.recorded"
 _PARAMETERS_PER_CALL = 100
-#: Most images of a template that become traces: of the winner as many as people judge at a sitting.
+#: Most images of a template that become traces, and of the winner.
 _TRACES = 5
 _REVIEWED = 60
 _STATUS = {"finished": "FINISHED", "failed": "FAILED", "killed": "KILLED"}
@@ -137,19 +137,21 @@ class MLflowTracker:
         self._vlm = str(parameters.get("model", ""))
         try:
             with in_force(self._store()):
+                import mlflow
+
                 if group is not None:
                     self._above = self._group_run(group, parameters)
                 self._run = self._continued(run_id)
                 if self._run is None:
                     tags = {_KIND: "tuning run", _NOTE: values.UNFINISHED, **tags}
                     self._run = self._new_run(name, tags, self._above)
+                    mlflow.log_metrics(values.FIRST_METRICS, step=0, run_id=self._run)
                     if run_id is not None:
                         note(
                             f"MLflow does not know the run {run_id}; "
                             "its iterations will be recorded again."
                         )
                 self._log_recipe(self._run, parameters)
-                self._reserve_metrics(self._run)
                 self._find_iterations(self._run)
                 return self._run
         except TaxtuneError:
@@ -203,7 +205,12 @@ class MLflowTracker:
         with self._attempt("the templates as prompts"):
             self._register_prompts(result)
         with self._attempt("traces"):
-            self._trace_heldout(result)
+            names = {record.template: _name_of(record) for record in result.iterations}
+            for held in result.heldout:
+                number = _REVIEWED if held.name == "winner" else _TRACES
+                # By iteration, so that a winner that is chosen later has traces of its own.
+                name = f"{names[held.template]}, held out"
+                self._trace(str(self._run), held, name, number)
         if result.heldout:
             with self._attempt("the winner as a model"):
                 self._log_classifier(result)
@@ -348,17 +355,6 @@ class MLflowTracker:
         text = yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True)
         mlflow.log_text(text, "recipe.yaml", run_id=run)
 
-    def _reserve_metrics(self, run: str) -> None:
-        """Has a run's page begin with the held-out figures, which are known last.
-
-        It shows metrics in the order in which they were first logged, and none that is NaN.
-        """
-        import mlflow
-
-        known = mlflow.get_run(run).data.metrics
-        new = {name: math.nan for name in values.LEADING_METRICS if name not in known}
-        mlflow.log_metrics(new, step=0, run_id=run)
-
     def _search(self, tag: str, value: str) -> list[Any]:
         import mlflow
 
@@ -409,31 +405,17 @@ class MLflowTracker:
             self._runs[name] = self._new_run(name, tags, self._run)
         return self._runs[name]
 
-    def _trace_heldout(self, result: TuneResult) -> None:
-        """Records traces of held-out images, and those of the winner for people to judge."""
-        run = str(self._run)
-        traces: list[str] = []
-        for held in result.heldout:
-            number = _REVIEWED if held is result.heldout[-1] else _TRACES
-            traces = self._trace(run, held, entities.traces_of(held.name), number)
-        if not traces:
-            return
-        try:
-            entities.queue_traces(self._store(), run, traces)
-        except Exception as error:  # of a server that knows no queues
-            note(f"MLflow has no review queue for the winner's traces: {short_reason(error)}")
-
     def _trace(
         self, run: str, template: IterationRecord | HeldoutResult, name: str, number: int
-    ) -> list[str]:
-        """Records a sample of a template's images as traces, and returns their ids."""
+    ) -> None:
+        """Records a sample of a template's images as traces."""
         source = template.template
         parsed = None if source is None or self._parse is None else self._parse(source)
 
         def prompt(row: SampleResult) -> str:
             return "" if parsed is None else parsed.render({**self._variables, **row.context})
 
-        return entities.log_traces(
+        entities.log_traces(
             self._store(),
             run,
             template,
@@ -447,16 +429,6 @@ class MLflowTracker:
 
     # -- results -----------------------------------------------------------------------------------
 
-    def _links(self, run: str) -> dict[str, str]:
-        """Returns the addresses within MLflow of a run's pages to look at, by their titles."""
-        experiment = f"#/experiments/{self._store().experiment}"
-        artifacts = f"{experiment}/runs/{run}/artifacts"
-        return {
-            "Report": f"{artifacts}/report.html",
-            "Held-out photos, the costliest first": f"{artifacts}/heldout_images.json",
-            "Judge placements": f"{experiment}/review-queue",
-        }
-
     def _finish(self, result: TuneResult) -> None:
         import mlflow
 
@@ -464,13 +436,12 @@ class MLflowTracker:
         with self._active(run) as folder:
             values.write_result(folder, result, self._images)
             if result.iterations:
-                mlflow.set_tag(_NOTE, values.about_result(result, self._links(run)))
-            if result.selection is not None and result.selection.status is not None:
-                mlflow.set_tag(entities.TARGET_REACHED, result.selection.status)
-            shown = [result.heldout_baseline, *result.heldout[-1:]]  # the winner is the last
-            for step, held in enumerate(shown):
-                if held is not None:
-                    # MLflow shows the last step: the winner, also where another was chosen later.
+                mlflow.set_tag(_NOTE, values.about_result(result, self._store().page(run)))
+            mlflow.set_tag(entities.TARGET_REACHED, entities.status_of(result))
+            for held in result.heldout:
+                if held.name != OBJECTIVES_CHOICE:
+                    # MLflow shows the last step, so the winner's, whoever chose it.
+                    step = 0 if held.name == "baseline" else len(result.iterations)
                     mlflow.log_metrics(values.heldout_metrics(held), step=step)
             mlflow.log_metrics(values.usage_metrics(result.usage))
 
@@ -483,7 +454,7 @@ class MLflowTracker:
             self._images = {key: Path(file) for key, file in result.provenance.images.items()}
         with self._active(run, "FINISHED") as folder:
             values.write_result(folder, result, self._images)
-            mlflow.set_tag(_NOTE, values.about_result(result, self._links(run)))
+            mlflow.set_tag(_NOTE, values.about_result(result, self._store().page(run)))
             # The page shows them in this order: the baseline last.
             for held in sorted(result.heldout, key=lambda held: held.name == "baseline"):
                 # A measure's name may hold its model's slash.

@@ -29,11 +29,11 @@ __all__ = [
     "TrackingStore",
     "bring_along",
     "check_store",
-    "find_database",
     "in_force",
     "open_client",
     "open_store",
     "page_of",
+    "record_folder",
     "short_reason",
     "store_uri",
     "unusable",
@@ -76,13 +76,16 @@ class TrackingStore:
     experiment: str
     spans: bool = True
 
+    def page(self, run: str | None = None) -> str:
+        """Returns the address of a run's page on MLflow's server, or of the experiment's."""
+        page = f"#/experiments/{self.experiment}"
+        return page if run is None else f"{page}/runs/{run}"
+
     def where(self, run: str | None = None) -> str:
         """Returns the address of a tracking server, or the command that shows a local store."""
         if self.uri.startswith(("http://", "https://")):
-            page = redact(self.uri).rstrip("/")
-            if self.experiment:
-                page += f"/#/experiments/{self.experiment}"
-            return page if run is None else f"{page}/runs/{run}"
+            server = redact(self.uri).rstrip("/")
+            return f"{server}/{self.page(run)}" if self.experiment else server
         database = _sqlite_path(self.uri)
         if database is None:
             return f"mlflow server --backend-store-uri {shlex.quote(redact(self.uri))}"
@@ -131,7 +134,7 @@ def open_store(
         with _quiet():
             if database is not None and not database.exists():
                 _make(database)
-            client = _client(uri)
+            client = open_client(uri)
             spans = takes_spans(uri)
             known = client.get_experiment_by_name(experiment)
             if known is None:
@@ -154,41 +157,26 @@ def open_store(
     return TrackingStore(client, uri, str(known.experiment_id), spans)
 
 
-def find_database(run: Path) -> Path | None:
-    """Returns the database of MLflow's for a run's folder, or the file itself; None without one."""
-    # A comparison's run has its record beside the others'.
-    places = (run, run / DATABASE, run.parent / DATABASE)
-    return next((file for file in places if file.is_file()), None)
-
-
-def open_client(folder: Path) -> Any:
-    """Returns the `mlflow.MlflowClient` of the store that has the record of a run."""
-    database = find_database(folder)
-    uri = store_uri(folder)
-    if database is not None:
-        bring_along(database)
-        uri = f"sqlite:///{database.resolve().as_posix()}"
-    with _quiet():
-        return _client(uri)
+def record_folder(run: Path) -> Path:
+    """Returns the folder with the record of a run; a comparison's run has it beside the others'."""
+    is_above = (run.parent / DATABASE).exists() and not (run / DATABASE).exists()
+    return run.parent if is_above else run
 
 
 def page_of(database: Path, run: str | None) -> str:
-    """Returns the path of a run's page on a server of MLflow's; empty if there is no such run.
+    """Returns the path of a run's page on a server of MLflow's, of the first run's without an id.
 
-    Args:
-        database: The server's database.
-        run: The run's id; None is the first run that was made.
+    It is empty if the database has no such run.
     """
     query = (
         "SELECT experiment_id, run_uuid FROM runs WHERE run_uuid = :run OR :run IS NULL "
         "ORDER BY start_time"
     )
-    found = None
-    with (
-        contextlib.closing(sqlite3.connect(database, timeout=10)) as connection,
-        contextlib.suppress(sqlite3.Error),  # MLflow itself makes the tables where there are none
-    ):
-        found = connection.execute(query, {"run": run}).fetchone()
+    with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection:
+        try:
+            found = connection.execute(query, {"run": run}).fetchone()
+        except sqlite3.Error:  # MLflow itself makes the tables where there are none
+            found = None
     return "" if found is None else "/#/experiments/{}/runs/{}".format(*found)
 
 
@@ -207,7 +195,7 @@ def check_store(folder: str | Path, tracking_uri: str | None = None) -> None:
         return
     try:
         with _quiet():
-            _client(uri).search_experiments(max_results=1)
+            open_client(uri).search_experiments(max_results=1)
             if not takes_spans(uri):
                 note(
                     f"MLflow at {redact(uri)} takes no spans, so images have no traces there. "
@@ -370,7 +358,7 @@ def _check_places(database: Path, experiment: str) -> None:
             )
 
 
-def _client(uri: str) -> Any:
+def open_client(uri: str) -> Any:
     """Imports MLflow, which takes seconds, and returns its client."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -395,7 +383,7 @@ def _make(database: Path) -> None:
     """
     unfinished = database.with_name(f".{database.name}-{os.getpid()}")
     try:
-        _client(f"sqlite:///{unfinished.as_posix()}").search_experiments(max_results=1)
+        open_client(f"sqlite:///{unfinished.as_posix()}").search_experiments(max_results=1)
         os.replace(unfinished, database)
     finally:
         unfinished.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from typing import Any
 
 from taxtune.errors import command
 from taxtune.metrics.names import metric_name
-from taxtune.metrics.table import SCORES, TemplateScores
+from taxtune.metrics.table import SCORES
 from taxtune.recipe import flatten
 from taxtune.report.formatting import Result, rows_by_image
 from taxtune.report.gallery import small_jpeg
@@ -32,20 +32,19 @@ from taxtune.report.summary import (
     remarks,
     summarise,
 )
-from taxtune.report.tables import candidate_table, first_tables, rank_table, score_table
+from taxtune.report.tables import first_tables, rank_table, score_table
 from taxtune.tables import split_cell
 from taxtune.tuning.records import (
     HeldoutResult,
     IterationRecord,
     SampleResult,
-    TuneResult,
     Usage,
     count_cut,
     outcomes_of,
 )
 
 __all__ = [
-    "LEADING_METRICS",
+    "FIRST_METRICS",
     "PICTURES",
     "TABLES",
     "TAG_LIMIT",
@@ -69,7 +68,7 @@ PARAMETER_LIMIT = 500
 #: Characters of a tag; MLflow takes 8,000, and 5,000 on some stores.
 TAG_LIMIT = 4_500
 #: Files of tables, which MLflow's pages show.
-TABLES = ("examples.json", "candidates.json", "heldout_images.json", "heldout.json", "ranks.json")
+TABLES = ("examples.json", "heldout_images.json", "heldout.json", "ranks.json")
 UNFINISHED = "*The run is not finished.*"
 _WIDTH = 96  # characters of a line of a template
 #: How many rows of an iteration's table have pictures.
@@ -77,10 +76,10 @@ PICTURES = 24
 #: The same of the held-out images.
 HELDOUT_PICTURES = 100
 _SIDE = 128  # pixels of the longest side of a picture in a table
-#: The first metrics of a tuning run, which its page is to begin with.
-LEADING_METRICS = tuple(
-    f"heldout/{key}" for key in ("wrong", "right_but_general", "exact", "share_wrong", "hp", "hr")
-)
+_LEADING = ("wrong", "right_but_general", "exact", "share_wrong", "hp", "hr")
+#: What a tuning run's page begins with. MLflow shows metrics in the order in which they were first
+#: logged, and none that is NaN; these are known last.
+FIRST_METRICS = {f"heldout/{key}": math.nan for key in _LEADING}
 #: The columns of every table of an iteration's images, but for the last ones.
 _FIELDS = (
     "answer",
@@ -119,12 +118,19 @@ def finite(values: Mapping[str, float | None]) -> dict[str, float]:
     return {key: float(value) for key, value in known.items() if math.isfinite(value)}
 
 
-def headline_metrics(scores: TemplateScores | None) -> dict[str, float]:
-    """Returns the headline scores of a template and those of the run's own measures, if any."""
-    metrics: dict[str, float] = {}
-    if scores is None:
-        return metrics
-    for key, mean in scores.means.items():
+def headline_metrics(template: IterationRecord | HeldoutResult) -> dict[str, float]:
+    """Returns a template's counts, headline scores and those of the run's own measures, if any."""
+    if template.scores is None:
+        return {}
+    outcomes = outcomes_of(template.rows)
+    share = outcomes.share_wrong
+    metrics: dict[str, float | None] = {
+        "wrong": outcomes.wrong,
+        "right_but_general": outcomes.general,
+        "exact": outcomes.exact,
+        "share_wrong": None if share is None else share.estimate,
+    }
+    for key, mean in template.scores.means.items():
         if key not in SCORES:
             metrics[_metric_key(key)] = mean
         elif SCORES[key].headline:
@@ -137,49 +143,31 @@ def _metric_key(name: str) -> str:
     return re.sub(r"[^\w. -]", "-", name)
 
 
-def _counts(rows: Sequence[SampleResult]) -> dict[str, float | None]:
-    """Returns the counts of labels, and the share of them that is wrong."""
-    outcomes = outcomes_of(rows)
-    share = outcomes.share_wrong
-    return {
-        "wrong": outcomes.wrong,
-        "right_but_general": outcomes.general,
-        "exact": outcomes.exact,
-        "share_wrong": None if share is None else share.estimate,
-    }
-
-
 def tuning_metrics(record: IterationRecord) -> dict[str, float]:
     """Returns an iteration's metrics, without unknown values (a failed one's hP)."""
-    return _grouped("tuning", _iteration_values(record))
+    return {f"tuning/{key}": value for key, value in _iteration_values(record).items()}
 
 
-def _iteration_values(record: IterationRecord) -> dict[str, float | None]:
+def _iteration_values(record: IterationRecord) -> dict[str, float]:
     cut, _ = count_cut(record.rows)
-    return {
-        **(_counts(record.rows) if record.scores is not None else {}),
-        **headline_metrics(record.scores),
+    further = {
         "objective": record.value,
         "images": len(record.rows),
         "missing": record.missing,
         "cut": cut or None,
     }
+    return headline_metrics(record) | finite(further)
 
 
 def usage_metrics(usage: Usage) -> dict[str, float]:
     """Returns the seconds, and the price where it is known."""
-    return _grouped("usage", {"seconds": usage.seconds, "cost_usd": usage.cost_usd})
+    return finite({"usage/seconds": usage.seconds, "usage/cost_usd": usage.cost_usd})
 
 
 def heldout_metrics(held: HeldoutResult, name: str | None = None) -> dict[str, float]:
     """Returns a template's counts and headline scores, as `heldout/SCORE` or `heldout/SCORE/NAME`."""
-    metrics = _grouped("heldout", {**_counts(held.rows), **headline_metrics(held.scores)})
     end = "" if name is None else f"/{_metric_key(name)}"
-    return {f"{key}{end}": value for key, value in metrics.items()}
-
-
-def _grouped(group: str, metrics: Mapping[str, float | None]) -> dict[str, float]:
-    return {f"{group}/{key}": value for key, value in finite(metrics).items()}
+    return {f"heldout/{key}{end}": value for key, value in headline_metrics(held).items()}
 
 
 def all_scores(record: IterationRecord) -> dict[str, float]:
@@ -224,15 +212,11 @@ def write_result(folder: Path, result: Result, images: Mapping[str, Path]) -> No
     """Writes the tables of a result, and copies of the files in its folder.
 
     The tables are the held-out scores with intervals and differences, the scores by rank, and the
-    held-out images, and of a run the candidates.
+    held-out images.
     """
-    tables = {"heldout.json": score_table(result), "ranks.json": rank_table(result)}
-    if isinstance(result, TuneResult):
-        tables["candidates.json"] = candidate_table(result)
-    for name, table in tables.items():
+    for name, table in (("heldout.json", score_table(result)), ("ranks.json", rank_table(result))):
         if table.rows:
-            columns = [column or "taken" for column in table.columns]
-            _write_rows(folder / name, columns, table.rows)
+            _write_rows(folder / name, table.columns, table.rows)
     by_image = image_table(result.heldout)
     _write_table(folder, "heldout_images.json", by_image, images=images, pictures=HELDOUT_PICTURES)
     source = Path(result.folder)
@@ -278,15 +262,10 @@ def _cell(row: Mapping[str, Any], field: str) -> Any:
 
 
 def image_table(heldout: Sequence[HeldoutResult]) -> Columns:
-    """Returns a row per held-out image, as columns, the costliest for the tuned templates first."""
+    """Returns a row per held-out image, as columns, the costliest for the last template first."""
     images = rows_by_image(heldout)
-    tuned = [held.name for held in heldout if held.name != "baseline"]
-    names = [*tuned, *(held.name for held in heldout if held.name not in tuned)]
-
-    def cost(example: str) -> tuple[bool, float, float]:
-        return min(_cost(images[example][name]) for name in tuned or names)
-
-    examples = sorted(images, key=cost)
+    names = [held.name for held in reversed(heldout)]
+    examples = sorted(images, key=lambda example: _cost(images[example][names[0]]))
     flat = {name: [images[example][name].as_row() for example in examples] for name in names}
     first = flat[names[0]] if names else []
     table: Columns = {"truth": [_cell(row, "truth") for row in first]}
@@ -364,15 +343,14 @@ def about_iteration(record: IterationRecord) -> str:
     return _joined(why, _code(record.template or ""))
 
 
-def about_result(result: Result, links: Mapping[str, str]) -> str:
+def about_result(result: Result, page: str) -> str:
     """Returns the winners with verdicts, the report's first table, the cost, and next commands.
 
-    Args:
-        result: The run.
-        links: Addresses of further pages, which come first, by their titles.
+    The first line has links to the run's pages; `page` is the address of the first one.
     """
     summary = summarise(result)
-    parts = [" · ".join(f"[{title}]({address})" for title, address in links.items())]
+    photos = f"[Held-out photos, the costliest first]({page}/artifacts/heldout_images.json)"
+    parts = [f"[Report]({page}/artifacts/report.html) · {photos} · [Traces]({page}/traces)"]
     for winner in summary.winners:
         parts.append(f"### {winner.heading} ({winner.where})")
         parts.append(_code(winner.prompt))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,7 +83,7 @@ class Calibration:
     """
 
     run: str
-    template: str
+    template: str = field(repr=False)
     samples: int
     threshold: float | None
     risk: float
@@ -92,8 +92,8 @@ class Calibration:
     missing: int
     source: str
     needed: int
-    levels: tuple[ThresholdLevel, ...]
-    identity: Mapping[str, str | int | float | None]
+    levels: tuple[ThresholdLevel, ...] = field(repr=False)
+    identity: Mapping[str, str | int | float | None] = field(repr=False)
     names: Literal["species", "all", "aliases"] | None = None
 
     @property
@@ -341,6 +341,12 @@ class CalibrationRun:
         if cut:
             note(cut)
         rows = [row for row in evaluation.rows if row.node is not None]
+        votes = [row.placed.votes for row in rows if row.placed is not None]
+        if self.policy.samples > 1 and all(len(set(each)) == 1 for each in votes):
+            note(
+                f"the {self.policy.samples} answers to each image are placed alike: a model that "
+                "answers the same each time gains nothing from several; let it sample"
+            )
         if n - len(rows) > self.settings.max_missing * n:
             raise ModelError(
                 f"{n - len(rows)} of the {n} calibration images have no answer; the first: "

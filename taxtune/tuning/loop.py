@@ -240,6 +240,7 @@ class Tuner:
                 winner=made.winner,
                 heldout=made.heldout,
                 differences=made.differences,
+                where=made.where,
                 selection=selection,
                 seconds=made.seconds,
             )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import partial
 
 import pandas as pd
 import pytest
 
+from taxtune.runs import choose
 from taxtune.tracking import MLflowTracker, TrackingCallback
 from taxtune.tuning.history import read_note
-from tests.cli.commands import run_captured, run_json, run_refused
+from tests.cli.commands import run_json, run_refused
 from tests.tuning.toy import make_parts, tuned
 
 
@@ -20,74 +22,75 @@ def test_a_file_of_answers_has_no_traces(tmp_path):
     said = run_refused(
         "audit", tmp_path / "answers.txt", "-t", tmp_path / "tree.csv", "--from", "mlflow"
     )
-    assert "Give a run with tracking.mlflow" in said
+    assert "Nobody has judged these answers in MLflow" in said
 
 
 def test_a_run_without_traces_says_what_to_do(tmp_path):
     run = tmp_path / "run"
     tuned(make_parts(tmp_path / "recipe", run, overrides=("iterations=1",)), run)
     said = run_refused("audit", run, "--from", "mlflow")
-    assert "MLflow has no traces of these answers" in said
-    assert "judge in audit.csv" in said
+    assert "Nobody has judged these answers in MLflow" in said
+    assert f"taxtune mlflow {run}" in said
 
 
 @pytest.mark.heavy
-def test_verdicts_in_mlflow_and_in_the_file_make_one_summary(tmp_path, monkeypatch):
+def test_verdicts_in_mlflow_make_a_summary_and_are_written_into_the_file(tmp_path, monkeypatch):
     from mlflow import MlflowClient
-    from mlflow.entities import AssessmentSource, Expectation, Feedback
+    from mlflow.entities import AssessmentSource, Feedback
     from mlflow.tracing.client import TracingClient
 
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     run = tmp_path / "run"
     recording = TrackingCallback(partial(MLflowTracker, "toy", run))
     parts = make_parts(tmp_path / "recipe", run, overrides=("iterations=1",))
-    tuned(parts, run, callbacks=[recording])
+    result = tuned(parts, run, callbacks=[recording])
+    assert result.winner == 0
+    choose(parts, result, 1, [recording])
+    assert "Nobody has judged" in run_refused("audit", run, "--from", "mlflow")
 
-    done = run_captured("audit", run, "--from", "mlflow", "--json")
-    assert (done.code, done.out) == (0, "")
-    assert "nobody has judged in MLflow yet" in done.err
     heldout = json.loads((run / "result.json").read_text())["heldout"][-1]["rows"]
     answers = {row["example"]: row["placed"]["answer"] for row in heldout}
-    file = run / "audit.csv"
-    sample = pd.read_csv(file, dtype=str, keep_default_na=False)
-    # All twelve images have a trace, so that the sample is whatever was answered.
-    assert sample["draws"].astype(int).sum() == 12
-    assert dict(zip(sample["answer"], sample["draws"].astype(int), strict=True)) == (
-        pd.Series(answers.values()).value_counts().to_dict()
-    )
-
-    # One answer is judged in the file, and the others in MLflow.
-    mine, *others = sample["answer"]
-    sample.loc[0, "verdict"] = "wrong"
-    sample.to_csv(file, index=False)
     database = f"sqlite:///{run}/mlflow.db"
     identity = read_note(run, "mlflow_run")
     traces = MlflowClient(database).search_traces(locations=["1"], run_id=identity)
-    assert len(traces) == 12 + 5  # the baseline has fewer
+    # Each winner has traces of its own, of all twelve images.
+    named = Counter(trace.info.tags["mlflow.traceName"] for trace in traces)
+    assert named == {"baseline, held out": 12, "iteration 01, held out": 12}
+    infos = [trace.info for trace in traces]
+    _, *judged = [
+        info for info in infos if info.tags["mlflow.traceName"] == "iteration 01, held out"
+    ]
     client = TracingClient(database)
-    judged = []
-    for trace in traces:
-        answer = answers[trace.info.tags["taxtune.about"]]
-        if trace.info.tags["mlflow.traceName"] == "winner, held out" and answer in others:
-            judged.append(trace.info.trace_id)
     ann = AssessmentSource("HUMAN", "ann")
+    machine = AssessmentSource("LLM_JUDGE", "gpt-4o")
+    first = judged[0]
     for trace in judged:
-        machine = AssessmentSource("LLM_JUDGE", "gpt-4o")
-        for value, source in (("wrong", ann), (True, ann), ("wrong", machine)):
-            client.log_assessment(trace, Feedback("placement", value=value, source=source))
-        client.log_assessment(trace, Feedback("tone", value="kind", source=ann))
-    both = run_json("audit", run, "--from", "mlflow")
-    shares = {row["verdict"]: row["share"] for row in both["tables"]["audit"][:3]}
-    times = list(answers.values()).count(mine)
-    assert shares["wrong"] == pytest.approx(times / 12)
-    assert shares["right"] == pytest.approx(1 - times / 12)
-    # They are in the file now.
-    again = run_json("audit", run)
-    assert again["tables"]["audit"] == both["tables"]["audit"]
+        last = "Right" if trace is first else True
+        for value, source in (("too general", ann), (last, ann), ("wrong", machine)):
+            client.log_assessment(trace.trace_id, Feedback("placement", value=value, source=source))
+        client.log_assessment(trace.trace_id, Feedback("tone", value="kind", source=ann))
+    # What was said of another answer about the same image does not count.
+    others = []
+    for trace in traces:
+        example = trace.info.tags["taxtune.about"]
+        if trace.data.spans[0].get_attribute("answer") != answers[example]:
+            others.append(trace.info.trace_id)
+    assert others
+    for trace_id in others:
+        client.log_assessment(trace_id, Feedback("placement", value="wrong", source=ann))
 
-    client.log_assessment(judged[0], Feedback("placement", value="fine", source=ann))
+    told = run_json("audit", run, "--from", "mlflow")
+    about = [answers[trace.tags["taxtune.about"]] for trace in judged]
+    sample = pd.read_csv(run / "audit.csv", dtype=str, keep_default_na=False)
+    drawn = dict(zip(sample["answer"], sample["draws"].astype(int), strict=True))
+    assert drawn == pd.Series(about).value_counts().to_dict()
+    assert told["settings"]["answers"] == 11
+    assert set(sample["verdict"]) == {"right"}
+    # They are in the file, so that they count in an audit of all answers.
+    again = run_json("audit", run)
+    assert again["settings"]["answers"] == 12
+    assert again["settings"]["judged"] >= told["settings"]["judged"]
+
+    client.log_assessment(first.trace_id, Feedback("placement", value="fine", source=ann))
     refused = run_refused("audit", run, "--from", "mlflow")
-    assert f"MLflow, trace {judged[0]}: Unknown verdict" in refused
-    client.log_assessment(judged[0], Feedback("placement", value="Right", source=ann))
-    client.log_assessment(judged[0], Expectation("node", value="strudel", source=ann))
-    assert "The node is not on the tree" in run_refused("audit", run, "--from", "mlflow")
+    assert f"MLflow, trace {first.trace_id}: Unknown verdict" in refused

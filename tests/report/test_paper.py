@@ -113,7 +113,7 @@ def test_iterations_and_candidates_have_their_counts_first():
 
 def test_a_notebook_shows_what_the_terminal_does_and_no_markup_of_others():
     run = with_candidates()
-    hostile = replace(run.iterations[0], prompt=samples.HOSTILE)
+    hostile = replace(run.iterations[0], prompt=f"{samples.HOSTILE} {'Name it. ' * 50}end")
     page = replace(run, iterations=(hostile, *run.iterations[1:]))._repr_html_()
     (held, _), (candidates, _) = (part.split("</table>") for part in page.split("<table")[1:])
     wrong, general, exact = (
@@ -122,6 +122,7 @@ def test_a_notebook_shows_what_the_terminal_does_and_no_markup_of_others():
     assert wrong < general < exact < held.index("<td>labels given that are wrong</td>")
     assert "<td>winner, most careful</td>" in candidates
     assert "&lt;script&gt;" in candidates
+    assert "end" not in candidates.split("&lt;script")[1]
     assert "<script>" not in page
     alone = samples.tune(n=1)._repr_html_()
     assert "Candidates" not in alone

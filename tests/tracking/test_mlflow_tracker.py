@@ -163,7 +163,7 @@ def check_metrics(run, result):
     assert run.metrics["heldout/exact"] == sum(row.exact for row in answered)
     assert sum(run.metrics[f"heldout/{key}"] for key in leading[:3]) == len(answered)
     # The baseline's, then the winner's.
-    assert run.steps("heldout/hp") == {0: 0.871, 1: 0.962}
+    assert run.steps("heldout/hp") == {0: 0.871, 9: 0.962}
     scored = [record for record in result.iterations if record.scores is not None]
     hp = {record.iteration: record.scores.hp for record in scored}
     assert run.steps("tuning/hp") == hp
@@ -172,9 +172,9 @@ def check_metrics(run, result):
 
 def check_description(about, result):
     assert about.startswith("[Report](#/experiments/")
-    assert "| On 200 images the search never saw | baseline | tuned |" in about
+    assert "| On 200 images the search never saw | baseline | winner |" in about
     assert "| precision hP | 0.871 | 0.962 | +0.091 (+0.070 to +0.111) |" in about
-    for state, count in summarise(result).columns[1].counts.items():
+    for state, count in summarise(result).columns[1].outcomes.counts.items():
         assert re.search(rf"^\| {state} \| \d+ \| {count} \|", about, re.MULTILINE)
     for title in (f"Prompt (iteration {result.winner} of 8)", "Cost", "Next steps"):
         assert f"### {title}" in about
@@ -407,7 +407,7 @@ def test_templates_are_versions_of_a_prompt_each_once(uri, tmp_path):
     assert versions[2].commit_message.endswith("Care: if unsure, back off; format: short.")
     winner = store.load_prompt(f"prompts:/{name}@hp")
     assert winner.template == source
-    assert winner.tags["heldout.hp"] == "0.9620"
+    assert winner.tags["heldout.hp"] == "0.962"
     assert winner.tags["taxtune.iteration"] == "2"
     assert "heldout.hp" not in versions[2].tags
     read = Recorded(uri, parent)

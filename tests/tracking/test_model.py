@@ -43,13 +43,16 @@ def a_run(store):
     return str(store.client.create_run(store.experiment).info.run_id)
 
 
-def logged(store, classifier, name, run=None, status=None):
+def logged(store, classifier, name, run=None, status=None, winner=None):
+    """Logs a winner: the objective's, of a status, or the iteration that a person took in its place."""
     import mlflow
 
     result = replace(samples.tune(n=2), name=name)
     chosen = Selection(result.winner, False, 20, status=status)
+    if winner is not None:
+        result = replace(result, winner=winner)
     with mlflow.start_run(run_id=run or a_run(store)) as active:
-        mlflow.log_metric("heldout/hp", 0.962, step=result.winner)
+        mlflow.log_metric("heldout/hp", 0.962, step=len(result.iterations))
         return log_classifier(replace(result, selection=chosen), active.info.run_id, classifier)
 
 
@@ -61,7 +64,7 @@ def test_a_version_of_the_run_with_its_held_out_scores(store, classifier):
     assert (version.run_id, version.tags["objective"], version.tags["heldout.hp"]) == (
         run,
         "hp",
-        "0.9620",
+        "0.962",
     )
     model = store.client.get_logged_model(version.source.removeprefix("models:/"))
     assert (model.source_run_id, str(model.status), model.model_type) == (
@@ -88,6 +91,25 @@ def test_an_uncertified_winner_is_champion_only_where_no_certified_one_is(store,
         "Chosen"
     )
     assert version.tags["taxtune.target_reached"] == "estimate"
+
+
+def test_a_winner_that_a_person_chose_is_a_version_of_its_own_and_the_champion(store, classifier):
+    run = a_run(store)
+
+    def champion(winner=None):
+        logged(store, classifier, "chosen", run, "certified", winner)
+        return store.client.get_model_version_by_alias("chosen-hp-classifier", CHAMPION)
+
+    own = champion()
+    chosen = champion(winner=0)
+    assert (int(own.version), int(chosen.version)) == (1, 2)
+    assert chosen.tags["taxtune.target_reached"] == "chosen"
+    assert chosen.description.startswith("Chosen by a person")
+    model = store.client.get_logged_model(chosen.source.removeprefix("models:/"))
+    assert {metric.key: metric.value for metric in model.metrics} == {"heldout/hp": 0.962}
+    # The choice is taken back.
+    assert champion().version == own.version
+    assert own.tags["taxtune.target_reached"] == "certified"
 
 
 def test_the_champion_is_loaded_as_any_model(store, classifier):

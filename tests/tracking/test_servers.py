@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 import sys
+from collections import Counter
 from functools import partial
 from urllib.parse import urlencode
 from urllib.request import urlopen
@@ -75,6 +76,9 @@ def record(folder, uri, iterations, *, resume=False):
     compared(parts, OBJECTIVES, callbacks=[TrackingCallback(make)], resume=resume)
 
 
+NAMES = ("baseline", "iteration 01", "iteration 02", "iteration 03")
+
+
 def test_a_comparison_over_http(server, tmp_path):
     record(tmp_path, server, 2)
     record(tmp_path, server, 3, resume=True)
@@ -94,10 +98,12 @@ def test_a_comparison_over_http(server, tmp_path):
     experiment = top.info.experiment_id
     traces = mlflow.search_traces(locations=[experiment], max_results=500)
     assert {len(trace.data.spans) for trace in traces} == {1}
-    heldout = 12  # of the winner all have one, for people to judge
-    assert len(traces) == 2 * (5 * 4 + 5 + heldout), (
-        "five images of each of four iterations and of the baseline on the held-out images"
-    )
+    named = Counter(trace.info.tags["mlflow.traceName"] for trace in traces)
+    tuning_traces = {f"{name}, tuning": 2 * 5 for name in NAMES}
+    assert {name: named[name] for name in tuning_traces} == tuning_traces, "five images of each"
+    # Of a winner all twelve have one, for people to judge; here one winner is the baseline.
+    assert named["baseline, held out"] == 12 + 5
+    assert sum(named.values()) == sum(tuning_traces.values()) + 12 + 5 + 12
     versions = list(mlflow.search_prompt_versions("toy"))
     assert len({each.template for each in versions}) == len(versions)
     assert mlflow.get_prompt_version_by_alias("toy", "baseline").template == "What is this?"

@@ -66,7 +66,7 @@ def test_a_store_is_usable_after_its_maker_was_killed(tmp_path):
 def test_only_databases_are_told_where_artifacts_lie(tmp_path, monkeypatch, uri, beside):
     made = MagicMock()
     made.get_experiment_by_name.return_value = None
-    monkeypatch.setattr("taxtune.tracking.store._client", lambda _: made)
+    monkeypatch.setattr("taxtune.tracking.store.open_client", lambda _: made)
     open_store("taxtune", tmp_path, uri)
     place = (tmp_path / "mlartifacts").as_uri() if beside else None
     made.create_experiment.assert_called_once_with("taxtune", artifact_location=place)

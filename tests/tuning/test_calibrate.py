@@ -119,9 +119,10 @@ def test_a_greedy_model_and_measures_of_text_take_one_answer(tmp_path):
         toy_run(tmp_path / "text", *SAMPLED, "objective.kind=rouge-1")
 
 
-def test_the_winner_is_calibrated_on_images_of_neither_split(run):
+def test_the_winner_is_calibrated_on_images_of_neither_split(run, caplog):
     found = taxtune.calibrate(run, risk=0.3, samples=4, vlm=Wavering())
     assert found.images == 10
+    assert "placed alike" not in caplog.text
     assert found.threshold is not None
     assert found.policy == SelfConsistency(4, found.threshold)
     assert [level.threshold for level in found.levels] == [None, 1.0, 0.75, 0.5, 0.25]
@@ -163,7 +164,7 @@ def test_an_interrupted_calibration_goes_on(run):
     assert again.asked == 40 - 12
 
 
-def test_nothing_but_the_root_may_keep_the_risk(run):
+def test_nothing_but_the_root_may_keep_the_risk(run, caplog):
     class Wrong(ToyVLM):
         def text(self, question, sight):
             """Takes every red for a blue."""
@@ -173,6 +174,7 @@ def test_nothing_but_the_root_may_keep_the_risk(run):
     assert found.threshold is None
     assert found.policy is None
     assert found.chosen.hp == 1.0
+    assert "the 2 answers to each image are placed alike" in caplog.text
 
 
 def test_no_answers_are_not_as_many_as_usual(run):
