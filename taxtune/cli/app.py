@@ -14,6 +14,7 @@ from taxtune.cli.audit import audit
 from taxtune.cli.calibrate import calibrate
 from taxtune.cli.choose import choose
 from taxtune.cli.classify import classify, serve
+from taxtune.cli.evaluate import evaluate
 from taxtune.cli.help import Command
 from taxtune.cli.init import init
 from taxtune.cli.printing import tell
@@ -22,7 +23,7 @@ from taxtune.cli.review import mlflow, report
 from taxtune.cli.score import place, score
 from taxtune.cli.study import click_command, study_app
 from taxtune.cli.taxonomy import taxonomy_app
-from taxtune.cli.tune import compare, evaluate, tune
+from taxtune.cli.tune import compare, tune
 from taxtune.progress import showing
 
 __all__ = ["app"]

@@ -1,4 +1,4 @@
-"""`taxtune tune`, `taxtune evaluate` and `taxtune compare`."""
+"""`taxtune tune` and `taxtune compare`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from taxtune.options import AnswersOption, opt
+from taxtune.options import AnswersOption, JsonOption, opt
 
 if TYPE_CHECKING:
     from taxtune.tuning.build import Setup
-    from taxtune.tuning.experiment import Experiment
     from taxtune.tuning.records import ComparisonResult, TuneResult
 
-__all__ = ["compare", "evaluate", "tune"]
+__all__ = ["compare", "tune"]
 
 
 RecipeArgument = Annotated[
@@ -68,7 +67,6 @@ DetailsOption = Annotated[
     bool,
     opt("Also print every score, and what doubtful placements would change.", "--details"),
 ]
-JsonOption = Annotated[bool, opt("Print only the result on standard output, as JSON.", "--json")]
 
 
 AimOption = Annotated[
@@ -78,14 +76,6 @@ AimsOption = Annotated[
     list[str] | None,
     opt("An objective to tune for; give two or more.", shown="hr_at_hp and accuracy"),
 ]
-TemplateOption = Annotated[
-    list[Path],
-    opt(
-        "The Jinja template to evaluate: a file, or builtin:NAME for one that comes with taxtune. "
-        "Repeatable."
-    ),
-]
-SplitOption = Annotated[Literal["tuning", "heldout"], opt("Which images to evaluate on.")]
 
 
 def tune(
@@ -107,21 +97,19 @@ def tune(
     from taxtune.errors import TaxtuneError
     from taxtune.objective import check_objective
 
-    if objective is not None and len(objective) > 1:
+    names = objective or []
+    if len(names) > 1:
         remedy = "To tune for each and compare the winners, use `taxtune compare`."
-        raise TaxtuneError("tune takes one objective.", value=objective, remedy=remedy)
-    for name in objective or ():
+        raise TaxtuneError("tune takes one objective.", value=names, remedy=remedy)
+    for name in names:
         check_objective(name)
+    options = {"proposer": proposer, "model": model, "effort": effort, "seed": seed}
+    if names:
+        options["objective"] = names[0]
     run = _Run(
         command="tune",
         recipe=recipe,
-        options={
-            "objective": objective[0] if objective else None,
-            "proposer": proposer,
-            "model": model,
-            "effort": effort,
-            "seed": seed,
-        },
+        options=options,
         settings=settings or [],
         out=out,
         answers=answers,
@@ -155,11 +143,12 @@ def compare(
     for name in names:
         check_objective(name)
     check_objectives(names)
+    options = {"proposer": proposer, "model": model, "effort": effort, "seed": seed}
     run = _Run(
         command="compare",
         recipe=recipe,
         objectives=names,
-        options={"proposer": proposer, "model": model, "effort": effort, "seed": seed},
+        options=options,
         settings=settings or [],
         out=out,
         answers=answers,
@@ -203,7 +192,10 @@ class _Run:
         from taxtune.cli import running
         from taxtune.tuning.run_folder import answers_of, next_folder
 
-        given = {name: value for name, value in self.options.items() if value is not None}
+        given = {}
+        for name, value in self.options.items():
+            if value is not None:
+                given[name] = value
         setup = running.open_recipe(self.recipe, self.settings, self.out, self.command, given)
         setup = replace(setup, answers=self.answers)
         free = next_folder(setup.folder)
@@ -232,12 +224,9 @@ class _Run:
         check_reachable(setup)
         with announce(setup, quiet=self.as_json) as progress:
             callbacks = [progress, *runs.recording_callbacks(setup)]
-            options: runs.RunOptions = {
-                "callbacks": callbacks,
-                "resume": self.resume,
-                "command": " ".join(["taxtune", self.command, "recipe.yaml", *self._objectives()]),
-                "anew": anew,
-            }
+            again = ["taxtune", self.command, "recipe.yaml", *self._objectives()]
+            options = runs.RunOptions(callbacks=callbacks, resume=self.resume, anew=anew)
+            options["command"] = " ".join(again)
             if self.objectives:
                 return runs.compare(setup, self.objectives, **options), callbacks
             return runs.tune(setup, **options), callbacks
@@ -261,53 +250,3 @@ class _Run:
             if path is not None:
                 words += [name, str(path)]
         return command(*words, *more)
-
-
-def evaluate(
-    recipe: RecipeArgument,
-    template: TemplateOption,
-    split: SplitOption = "heldout",
-    settings: SetOption = None,
-    out: OutOption = None,
-    answers: AnswersOption = None,
-    details: DetailsOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Score templates on a split of the recipe, side by side with the baseline."""
-    from taxtune import runs
-    from taxtune.cli import running
-    from taxtune.report.html import ReportCallback
-    from taxtune.tuning.build import build, check_reachable
-
-    setup = replace(running.open_recipe(recipe, settings or [], out), answers=answers)
-    sources = running.read_templates(template)
-    # One is "the template"; several are told apart by their files' names.
-    names = ["template"] if len(sources) == 1 else [file.stem for file in sources]
-    go_on = "Run the same command again to ask only what has no answer yet."
-    with running.guarded(setup, go_on):
-        check_reachable(setup)
-        with running.announce(setup, quiet=as_json) as progress:
-            experiment = build(setup)
-            _note_oddities(experiment, sources)
-            result = runs.evaluate(
-                experiment,
-                dict(zip(names, sources.values(), strict=True)),
-                split=split,
-                name="-".join(file.stem for file in sources),
-                callbacks=[progress, ReportCallback()],
-            )
-    running.show_result(result, as_json=as_json, details=details)
-
-
-def _note_oddities(experiment: Experiment, sources: Mapping[Path, str]) -> None:
-    """Notes what is odd about templates; an error names the file."""
-    from taxtune.errors import TemplateError
-    from taxtune.progress import note
-
-    for file, source in sources.items():
-        try:
-            for text in experiment.rules.notes(source, f"The template {file.stem!r}"):
-                note(text)
-        except TemplateError as error:
-            error.file = str(file)
-            raise

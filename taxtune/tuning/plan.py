@@ -183,18 +183,11 @@ def make_plan(
         proposals = calls.rungs[0].templates - 1
         attempts.notes.append(picture_note(proposals * len(names)))
     cost = _try_cost(setup, policy, images, models, attempts)
-    seconds = None if cost.seconds is None else cost.seconds / getattr(models.vlm, "concurrency", 1)
     spending = []
     for effort, one in _efforts(recipe).items():
         counted = _count_calls(one, policy, goals, sizes, described)
-        spent = Spending(
-            effort=effort,
-            chosen=one.limits() == recipe.limits(),
-            vlm_calls=counted.vlm,
-            usd=None if cost.usd is None else counted.vlm * cost.usd,
-            minutes=None if seconds is None else counted.vlm * seconds / 60,
-        )
-        spending.append(spent)
+        chosen = one.limits() == recipe.limits()
+        spending.append(_spending(effort, counted.vlm, cost, models.vlm, chosen=chosen))
     arbiter = models.arbiter
     arbiter_calls = 0
     arbiter_usd: float | None = None
@@ -226,6 +219,22 @@ def make_plan(
         arbiter_calls=arbiter_calls,
         arbiter_usd=arbiter_usd,
         max_off_tree=recipe.max_off_tree,
+    )
+
+
+def _spending(
+    effort: str | None, calls: int, cost: CallCost, vlm: Model | None, *, chosen: bool
+) -> Spending:
+    """Returns what so many calls of a model cost, as far as a call's price and time are known."""
+    minutes = None
+    if cost.seconds is not None:
+        minutes = calls * cost.seconds / getattr(vlm, "concurrency", 1) / 60
+    return Spending(
+        effort=effort,
+        chosen=chosen,
+        vlm_calls=calls,
+        usd=None if cost.usd is None else calls * cost.usd,
+        minutes=minutes,
     )
 
 
