@@ -23,7 +23,7 @@ from taxtune.recipe import Recipe, load_recipe
 from taxtune.tuning.build import AnyObjective, Setup, build, build_each, make_objective
 from taxtune.tuning.calibrate import CALIBRATION
 from taxtune.tuning.experiment import Experiment
-from taxtune.tuning.history import check_resumable, locked
+from taxtune.tuning.history import check_resumable, locked, read_note
 from taxtune.tuning.loop import Callbacks, ComparisonGroup, Tuner
 from taxtune.tuning.metrics import Metric
 from taxtune.tuning.records import ComparisonResult, Difference, HeldoutResult, TuneResult
@@ -157,6 +157,8 @@ def choose(
             f"{CALIBRATION} was made for another prompt; calibrate this one: "
             f"{command('calibrate', folder, '--risk', '0.02')}"
         )
+    if read_note(folder, "group") and result.winner != earlier.winner:
+        note(f"The comparison in {folder.parent} has the winner of before until it is resumed")
     return result
 
 

@@ -357,9 +357,11 @@ def test_a_script_is_told_each_rung_unless_it_wants_silence(tune, capsys):
     tune()
     said = capsys.readouterr()
     assert said.out == ""
-    goal, rung, won, *heldout = said.err.splitlines()
+    goal, scores, counts, rung, won, *heldout = said.err.splitlines()
     assert goal.endswith(" calls")
-    assert rung.startswith("3 templates asked about 8 images; best so far is iteration ")
+    assert scores.startswith("hP: how much of what is said is true")
+    assert counts.startswith("wrong: untrue; general: ")
+    assert rung.startswith("3 prompts asked about 8 images; best so far is iteration ")
     assert won.startswith(f"iteration {rung.split('iteration ')[1][0]} wins. ")
     assert heldout == ["held-out split: baseline, 12 images", "held-out split: winner, 12 images"]
     tune(resume=True, progress=False)

@@ -39,7 +39,6 @@ from taxtune.tuning.records import (
 )
 from taxtune.tuning.run_folder import (
     answers_of,
-    check_run_folder,
     describe,
     files_shown,
     identity_of,
@@ -194,7 +193,6 @@ class Tuner:
                 on from.
         """
         self._started = time.monotonic()
-        check_run_folder(self.folder, resume=self.resume)
         with track("opening the history"):
             self._open()
         with self._asking() as evaluator:

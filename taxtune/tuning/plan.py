@@ -202,11 +202,8 @@ def make_plan(
         arbiter_calls = round(DOUBTFUL_SHARE * calls.vlm)
         price = attempts.attempt(arbiter.price)
         arbiter_usd = None if price is None else price * arbiter_calls
-    if images.splits is None:
-        goals = []
-    power: list[PowerAnalysis] = []
-    for goal in goals:
-        power += analyse_power(goal, tuning)
+    told = goals if images.splits is not None else []
+    power = [one for goal in told for one in analyse_power(goal, tuning)]
     return Plan(
         name=recipe.name,
         goals=tuple(goal.spec for goal in goals),

@@ -174,7 +174,7 @@ def check_description(about, result):
     assert about.startswith("[Report](#/experiments/")
     assert "| On 200 images the search never saw | baseline | winner |" in about
     assert "| precision hP | 0.871 | 0.962 | +0.091 (+0.070 to +0.111) |" in about
-    for state, count in summarise(result).columns[1].counts.items():
+    for state, count in summarise(result).columns[1].outcomes.counts.items():
         assert re.search(rf"^\| {state} \| \d+ \| {count} \|", about, re.MULTILINE)
     for title in (f"Prompt (iteration {result.winner} of 8)", "Cost", "Next steps"):
         assert f"### {title}" in about

@@ -14,7 +14,7 @@ from taxtune.report.summary import verdict
 from taxtune.tuning.records import OBJECTIVES_CHOICE
 from taxtune.tuning.run_folder import read_result
 from tests.cli.commands import run_captured
-from tests.tuning.toy import ToyVLM, Weighing, make_files, toy, tuned
+from tests.tuning.toy import ToyVLM, Weighing, compared, make_files, toy, tuned
 
 
 @pytest.fixture
@@ -148,6 +148,12 @@ class Down(ToyVLM):
 
     def answer(self, questions):
         raise taxtune.TaxtuneError("The model is down.")
+
+
+def test_a_comparison_that_has_the_winner_of_before_is_told(tmp_path, caplog):
+    hp, _ = compared(toy(tmp_path), ("hp", "accuracy")).runs
+    hp.choose(other(hp), vlm=ToyVLM())
+    assert f"The comparison in {tmp_path / 'run'} has the winner of before" in caplog.text
 
 
 @pytest.mark.heavy

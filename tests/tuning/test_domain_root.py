@@ -75,7 +75,7 @@ def test_a_run_is_not_resumed_with_another_root_nor_on_another_tree_around_it(
     settings = ("iterations=1", "data.tuning=4", "data.heldout=4")
     tuned(restricted(tmp_path / "in", tmp_path / "out", overrides=settings), tmp_path / "out")
     other = restricted(tmp_path / "in", tmp_path / "out", "bluish", settings)
-    with pytest.raises(TaxtuneError, match=r'recipe.taxonomy.root: was "colour", is "bluish"'):
+    with pytest.raises(TaxtuneError, match=r'taxonomy.root: was "colour", is "bluish"'):
         tuned(other, tmp_path / "out", resume=True)
     # The same part, a step further down the whole.
     moved = restricted(tmp_path / "in", tmp_path / "out", overrides=settings)
