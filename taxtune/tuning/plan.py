@@ -225,7 +225,7 @@ def make_plan(
 def _spending(
     effort: str | None, calls: int, cost: CallCost, vlm: Model | None, *, chosen: bool
 ) -> Spending:
-    """Returns what so many calls of a model cost, as far as a call's price and time are known."""
+    """Returns the price and the time of so many calls, as far as those of one are known."""
     minutes = None
     if cost.seconds is not None:
         minutes = calls * cost.seconds / getattr(vlm, "concurrency", 1) / 60

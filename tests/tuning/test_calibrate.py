@@ -77,7 +77,6 @@ def test_the_policy_of_a_run_is_told(tmp_path):
     assert line in printed.getvalue()
     assert line in page
     assert "hAURC" in printed.getvalue()
-    assert "Precision against coverage" in page
     assert "<summary>Confidence</summary>" in page
     loaded = taxtune.load_run(result.folder)
     assert isinstance(loaded, TuneResult)
