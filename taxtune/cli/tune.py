@@ -103,9 +103,10 @@ def tune(
         raise TaxtuneError("tune takes one objective.", value=names, remedy=remedy)
     for name in names:
         check_objective(name)
-    options = {"proposer": proposer, "model": model, "effort": effort, "seed": seed}
+    options: dict[str, object] = {}
     if names:
         options["objective"] = names[0]
+    options |= {"proposer": proposer, "model": model, "effort": effort, "seed": seed}
     run = _Run(
         command="tune",
         recipe=recipe,

@@ -67,10 +67,11 @@ def candidate_table(run: TuneResult) -> Table:
 
 
 def choose_command(run: TuneResult) -> str:
-    """Returns the command that takes another candidate; empty where there is no other."""
-    others = [each.iteration for each in run.shortlist if each.iteration != run.winner]
-    # The boldest of them is at the end, but for the baseline, which the run was to improve on.
-    others.sort(key=bool)
+    """Returns the command that takes another candidate, the boldest; empty where there is none.
+
+    The baseline, which the run was to improve on, is not offered.
+    """
+    others = [each.iteration for each in run.shortlist if each.iteration not in (0, run.winner)]
     return command("choose", run.folder, str(others[-1])) if others else ""
 
 
