@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taxtune.api import calibrate as calibrate
-    from taxtune.api import choose as choose
     from taxtune.api import compare as compare
     from taxtune.api import evaluate as evaluate
     from taxtune.api import load_run as load_run
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from taxtune.recipe import Recipe as Recipe
     from taxtune.recipe import load_recipe as load_recipe
     from taxtune.report.html import save_report as save_report
+    from taxtune.results import choose as choose
     from taxtune.taxonomy import Taxonomy as Taxonomy
     from taxtune.taxonomy import read_taxonomy as read_taxonomy
     from taxtune.tuning.loop import Callback as Callback
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 #: The public names of each module.
 _PUBLIC = {
-    "taxtune.api": "calibrate choose compare evaluate load_run place score tune",
+    "taxtune.api": "calibrate compare evaluate load_run place score tune",
     "taxtune.classifier": "Classifier load_classifier",
     "taxtune.classifier.scores": "calibrate_scores",
     "taxtune.errors": "TaxtuneError",
@@ -71,6 +71,7 @@ _PUBLIC = {
     "taxtune.policies": "SelfConsistency",
     "taxtune.recipe": "Recipe load_recipe",
     "taxtune.report.html": "save_report",
+    "taxtune.results": "choose",
     "taxtune.taxonomy": "Taxonomy read_taxonomy",
     "taxtune.tuning.loop": "Callback",
     "taxtune.objective": "Constraint Objective",

@@ -15,14 +15,12 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args
 
 from taxtune.errors import DataError
-from taxtune.progress import note, showing
+from taxtune.progress import note
 from taxtune.thoughts import without_thoughts
 
 if TYPE_CHECKING:
@@ -33,19 +31,19 @@ if TYPE_CHECKING:
     from taxtune.metrics import HierarchicalScores
     from taxtune.models import Model
     from taxtune.recipe import Recipe
+    from taxtune.results import ComparisonResult, TuneResult
     from taxtune.settings import Effort
     from taxtune.taxonomy import Taxonomy
     from taxtune.tuning.build import AnyObjective, Setup
     from taxtune.tuning.calibrate import Calibration
     from taxtune.tuning.proposers import Proposer
-    from taxtune.tuning.records import ComparisonResult, SampleResult, TuneResult
+    from taxtune.tuning.records import SampleResult
 
     AnyTaxonomy = Taxonomy | str | Path | Mapping[str, Any]
     AnyModel = Model | Callable[..., Any] | str
 
 __all__ = [
     "calibrate",
-    "choose",
     "compare",
     "evaluate",
     "load_run",
@@ -250,14 +248,14 @@ def tune(
             logged as warnings.
 
     Returns:
-        The result: `best.prompt`, `best.template`, `heldout`, `to_frame()`, `answers("winner")`.
+        The result: `best.prompt`, `heldout`, `to_frame()`, `answers("winner")`, `plot()`.
 
     Raises:
-        TaxtuneError: If something is missing or wrong, or the run cannot go on; what is done is
-            kept.
+        TaxtuneError: If something is missing or the run cannot go on; what is done is kept.
         KeyboardInterrupt: On Ctrl-C; the run goes on with `resume=True`.
     """
     from taxtune import runs
+    from taxtune.results import shown_progress, tuned
     from taxtune.tuning.build import make_objective
 
     setup = _setup("tune", taxonomy, examples, vlm, parts)
@@ -269,9 +267,9 @@ def tune(
             value=parts["goal"],
             remedy="Leave out goal, or objective.",
         )
-    with _shown(progress) as shown:
+    with shown_progress(progress) as shown:
         told = [*shown, *runs.recording_callbacks(setup), *callbacks]
-        return runs.tune(setup, objective, callbacks=told, resume=resume)
+        return tuned(runs.tune(setup, objective, callbacks=told, resume=resume))
 
 
 @_lists(SearchParts)
@@ -307,11 +305,12 @@ def compare(
         KeyboardInterrupt: On Ctrl-C; the runs go on with `resume=True`.
     """
     from taxtune import runs
+    from taxtune.results import compared, shown_progress
 
     setup = _setup("compare", taxonomy, examples, vlm, parts)
-    with _shown(progress) as shown:
+    with shown_progress(progress) as shown:
         told = [*shown, *runs.recording_callbacks(setup), *callbacks]
-        return runs.compare(setup, objectives, callbacks=told, resume=resume)
+        return compared(runs.compare(setup, objectives, callbacks=told, resume=resume))
 
 
 @_lists(RunParts)
@@ -347,6 +346,7 @@ def evaluate(
     from taxtune import runs
     from taxtune.atomic import make_folder
     from taxtune.report.html import ReportCallback
+    from taxtune.results import compared, shown_progress
     from taxtune.tuning.build import build
 
     if split not in get_args(SplitName):
@@ -357,54 +357,14 @@ def evaluate(
             "A template cannot be called 'baseline'.", remedy="Give it as the argument `baseline`."
         )
     setup = _setup("evaluate", taxonomy, examples, vlm, cast("SearchParts", parts))
-    with _shown(progress) as shown:
+    with shown_progress(progress) as shown:
         make_folder(setup.folder)
         experiment = build(setup)
         for name, source in templates.items():
             for text in experiment.rules.notes(source, f"The template {name!r}"):
                 note(text)
         told = [*shown, ReportCallback()]
-        return runs.evaluate(experiment, templates, split=split, callbacks=told)
-
-
-def choose(
-    run: TuneResult | str | Path,
-    iteration: int,
-    *,
-    recipe: Recipe | str | Path | None = None,
-    vlm: Model | Callable[..., Any] | None = None,
-    examples: Source | None = None,
-    progress: bool | None = None,
-) -> TuneResult:
-    """Makes another template of a finished run its winner, such as one of its candidates.
-
-    The held-out images are asked about it once. What the objective chose stays beside it, and the
-    report says that a person chose after looking; to choose that template takes the choice back.
-
-    Args:
-        run: The result of a run, or its folder, where the new winner is kept.
-        iteration: The number of the template's iteration.
-        recipe: The run's recipe, where the run does not know it.
-        vlm: The model, for a run with a model of one's own.
-        examples: The images, where they were given in Python as values and not as a folder or file.
-        progress: As in `tune`.
-
-    Returns:
-        The result with the new winner.
-
-    Raises:
-        TaxtuneError: If the run has no such template, its images are no longer the same, or the
-            model cannot be asked.
-    """
-    from taxtune import runs
-    from taxtune.models import make_model
-    from taxtune.tuning.run_folder import finished_run
-
-    earlier = finished_run(Path(run)) if isinstance(run, str | Path) else run
-    model = None if vlm is None else make_model(vlm)
-    setup = runs.setup_of(earlier, recipe=recipe, vlm=model, examples=examples)
-    with _shown(progress):
-        return runs.choose(setup, earlier, iteration, runs.recording_callbacks(setup))
+        return compared(runs.evaluate(experiment, templates, split=split, callbacks=told))
 
 
 def calibrate(
@@ -446,6 +406,7 @@ def calibrate(
     Raises:
         TaxtuneError: If the run cannot be calibrated, or the images cannot show what is promised.
     """
+    from taxtune.results import shown_progress
     from taxtune.tuning.calibrate import CalibrationRun
 
     work = CalibrationRun(
@@ -460,7 +421,7 @@ def calibrate(
         vlm=vlm,
         answers=answers,
     )
-    with _shown(progress):
+    with shown_progress(progress):
         return work.run()
 
 
@@ -573,29 +534,13 @@ def load_run(folder: str | Path) -> TuneResult | ComparisonResult:
     Raises:
         DataError: If there is no finished run in the folder, or its files cannot be read.
     """
+    from taxtune.results import offered
     from taxtune.tuning.run_folder import read_result
 
-    return read_result(folder)
+    return offered(read_result(folder))
 
 
 def _tree(given: AnyTaxonomy) -> Taxonomy:
     from taxtune.taxonomy.read import as_taxonomy
 
     return as_taxonomy(given)
-
-
-@contextmanager
-def _shown(progress: bool | None) -> Iterator[list[Any]]:
-    """Shows progress on standard error unless it is off; yields the callbacks that show a run."""
-    if progress is False:
-        yield []
-        return
-    from taxtune.report.progress import TuningProgress
-    from taxtune.report.terminal import Terminal
-
-    if progress is None and not sys.stderr.isatty():
-        # In a notebook or a script, where notes are logged as warnings.
-        yield [TuningProgress(Terminal(), by_rung=True)]
-        return
-    with showing(Terminal()) as terminal:
-        yield [TuningProgress(terminal)]

@@ -182,6 +182,7 @@ def made(monkeypatch):
     """The experiments that would have been run."""
     experiments = []
     monkeypatch.setattr(Tuner, "run", lambda self: experiments.append(self.experiment))
+    monkeypatch.setattr("taxtune.results.tuned", lambda nothing: nothing)
     return experiments
 
 

@@ -15,15 +15,6 @@ import networkx as nx
 ROOT = Path(__file__).parents[1]
 
 
-#: A result offers what rooms below do with it (`plot`, `to_latex`, `choose`), and calls them when asked.
-OFFERED = {
-    ("taxtune.tuning.records", "taxtune.api"),
-    ("taxtune.tuning.records", "taxtune.report.figures"),
-    ("taxtune.tuning.records", "taxtune.report.paper"),
-    ("taxtune.tuning.records", "taxtune.report.tables"),
-}
-
-
 @cache
 def modules():
     """Returns the modules of taxtune, by name."""
@@ -58,7 +49,7 @@ def import_graph():
     graph.add_nodes_from(known)
     for name, path in known.items():
         for target in imported(name, path):
-            if target in known and target != name and (name, target) not in OFFERED:
+            if target in known and target != name:
                 graph.add_edge(name, target)
     return graph
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
@@ -29,7 +29,6 @@ from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.policies import PlacedAnswer
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 __all__ = [
@@ -678,28 +677,6 @@ class _Result:
                 rows.append(row | {"prompt": prompts[candidate.iteration]})
         return pd.DataFrame(rows)
 
-    def plot(self) -> Figure:
-        """Draws hP against hR of all templates, with the candidates named and the goal as a line."""
-        from taxtune.report.figures import plot
-
-        return plot(cast("TuneResult | ComparisonResult", self))
-
-    def to_latex(self) -> str:
-        """Returns n, hP, hR and accuracy with 95 % intervals as a table for a paper (booktabs).
-
-        Candidates that were asked about tuning images alone are a block of their own.
-        """
-        from taxtune.report.paper import write
-
-        return write(cast("TuneResult | ComparisonResult", self), "latex")
-
-    def _repr_html_(self) -> str:
-        """Shows the counts, scores and candidates, as the terminal does, in a notebook."""
-        from taxtune.report.tables import first_tables
-
-        tables = first_tables(cast("TuneResult | ComparisonResult", self))
-        return "".join(table.html() for table in tables)
-
     def as_dict(self) -> dict[str, Any]:
         """Returns the result as plain values, as `result.json` has it."""
         data = asdict(self) | {"usage": asdict(self.usage)}
@@ -742,12 +719,6 @@ class TuneResult(_Result):
     def named_runs(self) -> tuple[tuple[str, TuneResult], ...]:
         """The run, with its winner's name among the held-out results."""
         return (("winner", self),)
-
-    def choose(self, iteration: int, **options: Any) -> TuneResult:
-        """Returns the run with another winner; see `taxtune.choose`, which has the options."""
-        from taxtune.api import choose
-
-        return choose(self, iteration, **options)
 
     @property
     def best(self) -> IterationRecord:

@@ -12,6 +12,7 @@ from matplotlib.text import Text
 from taxtune.metrics.selective import ClimbingCurve, Selective
 from taxtune.report.drawing import NamedPoint, name_points, save_figure
 from taxtune.report.figures import draw_plane
+from taxtune.results import offered
 from tests.report import samples
 
 
@@ -44,7 +45,7 @@ def test_runs_with_next_to_nothing_are_drawn_too(tmp_path, iterations):
 
 def drawn(result):
     """The axes of a result's plane, and the names beside its marks."""
-    figure = result.plot()
+    figure = offered(result).plot()
     figure.draw_without_rendering()
     (axes,) = figure.axes
     return axes, [text for text in axes.texts if ": " in text.get_text()]
@@ -97,7 +98,7 @@ def test_no_name_lies_on_another_or_beyond_the_frame(places):
 
 
 def test_a_notebook_shows_the_plane_though_nobody_imported_pyplot():
-    assert samples.comparison(2).plot()._repr_png_().startswith(b"\x89PNG")
+    assert offered(samples.comparison(2)).plot()._repr_png_().startswith(b"\x89PNG")
 
 
 def test_what_other_thresholds_would_give_is_a_line_through_the_mark_and_moves_no_scale():

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from taxtune.report.paper import score_rows, write
+from taxtune.results import offered
 from tests.report import samples
 
 
@@ -51,7 +52,7 @@ def test_three_forms_of_the_same_rows():
     markdown = write(result, "markdown").splitlines()
     assert len(markdown) == 2 + len(numbers)
     assert "| held-out | winner | 200 | 0.962 [0.944, 0.978] |" in markdown[3]
-    latex = result.to_latex()
+    latex = offered(result).to_latex()
     assert latex.startswith("\\begin{tabular}{llrrrr}\n\\toprule\n")
     before, after = latex.split("\\midrule\ntuning & ")
     assert before.count("held-out &") == 2
@@ -70,7 +71,7 @@ def test_latex_reads_a_name_as_text(name, written):
     result = samples.tune(n=1)
     baseline, winner = result.heldout
     result = replace(result, heldout=(replace(baseline, name=name), winner))
-    assert written in result.to_latex()
+    assert written in offered(result).to_latex()
 
 
 def test_the_held_out_frame_has_ten_columns_and_numbers():
@@ -114,7 +115,7 @@ def test_iterations_and_candidates_have_their_counts_first():
 def test_a_notebook_shows_what_the_terminal_does_and_no_markup_of_others():
     run = with_candidates()
     hostile = replace(run.iterations[0], prompt=f"{samples.HOSTILE} {'Name it. ' * 50}end")
-    page = replace(run, iterations=(hostile, *run.iterations[1:]))._repr_html_()
+    page = offered(replace(run, iterations=(hostile, *run.iterations[1:])))._repr_html_()
     (held, _), (candidates, _) = (part.split("</table>") for part in page.split("<table")[1:])
     wrong, general, exact = (
         held.index(f"<td>{name}</td>") for name in ("wrong", "right, but general", "exact")
@@ -124,5 +125,5 @@ def test_a_notebook_shows_what_the_terminal_does_and_no_markup_of_others():
     assert "&lt;script&gt;" in candidates
     assert "end" not in candidates.split("&lt;script")[1]
     assert "<script>" not in page
-    alone = samples.tune(n=1)._repr_html_()
+    alone = offered(samples.tune(n=1))._repr_html_()
     assert "Candidates" not in alone

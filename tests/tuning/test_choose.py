@@ -41,7 +41,7 @@ def test_the_new_winner_is_asked_about_the_held_out_images_and_is_kept_until_it_
     (tmp_path / "run" / "calibration.json").write_text("{}")
     vlm = ToyVLM()
     number = other(run)
-    chosen = run.choose(number, vlm=vlm)
+    chosen = taxtune.choose(run, number, vlm=vlm)
     assert vlm.asked == len(run.heldout_winner.rows)
     assert "made for another prompt; calibrate this one: taxtune calibrate" in caplog.text
     assert (chosen.winner, chosen.is_chosen, run.is_chosen) == (number, True, False)
@@ -79,7 +79,7 @@ def test_a_choice_asks_no_more_where_the_answers_are_gone(run, tmp_path):
     for file in tmp_path.glob("answers.db*"):
         file.unlink()
     vlm = ToyVLM()
-    chosen = run.choose(other(run), vlm=vlm)
+    chosen = taxtune.choose(run, other(run), vlm=vlm)
     assert vlm.asked == len(run.heldout_winner.rows)
     assert chosen.heldout[0].scores == run.heldout[0].scores
     assert chosen.heldout[0].intervals == run.heldout[0].intervals
@@ -90,7 +90,7 @@ def test_another_model_is_refused(run):
     vlm = ToyVLM()
     vlm.identity["model"] = "other"
     with pytest.raises(ResumeError, match=r'vlm\.model: was "toy", is "other"'):
-        run.choose(other(run), vlm=vlm)
+        taxtune.choose(run, other(run), vlm=vlm)
     assert vlm.asked == 0
 
 
@@ -100,7 +100,7 @@ def test_what_is_held_chooses_the_threshold_of_another_winner_too(tmp_path):
     run = tuned(setup)
     tuned_for_it = {}
     for each in (other(run), run.winner):
-        tuned_for_it[each] = run.choose(each, vlm=Weighing()).selection.policy
+        tuned_for_it[each] = taxtune.choose(run, each, vlm=Weighing()).selection.policy
     assert tuned_for_it[run.winner] == run.selection.policy
 
 
@@ -111,7 +111,7 @@ def test_a_function_that_is_not_kept_chooses_no_threshold(tmp_path):
     setup = toy(tmp_path, "policy.kind=posterior", vlm=Weighing())
     run = tuned(setup, objective=mine)
     with pytest.raises(taxtune.TaxtuneError, match="a function of your own"):
-        run.choose(other(run), vlm=Weighing())
+        taxtune.choose(run, other(run), vlm=Weighing())
 
 
 def test_the_choice_of_the_objective_has_a_name_where_it_has_no_role(run):
@@ -152,7 +152,7 @@ class Down(ToyVLM):
 
 def test_a_comparison_that_has_the_winner_of_before_is_told(tmp_path, caplog):
     hp, _ = compared(toy(tmp_path), ("hp", "accuracy")).runs
-    hp.choose(other(hp), vlm=ToyVLM())
+    taxtune.choose(hp, other(hp), vlm=ToyVLM())
     assert f"The comparison in {tmp_path / 'run'} has the winner of before" in caplog.text
 
 
@@ -186,5 +186,5 @@ def test_a_run_of_a_folder_and_a_function_needs_the_function_again_and_nothing_e
         out="run",
     )
     number = next(number for number in (1, 2) if number != run.winner)
-    chosen = run.choose(number, vlm=lambda prompt: prompt)
+    chosen = taxtune.choose(run, number, vlm=lambda prompt: prompt)
     assert chosen.winner == number
