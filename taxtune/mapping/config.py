@@ -52,7 +52,10 @@ NONE_OF_THESE = -1
 class Stage(StrEnum):
     """What decided a placement."""
 
-    #: The answer is a name of the node, or (the paper's presets) contains one.
+    #: The whole answer is a name of one node.
+    NAME = "name"
+    #: A whole phrase of the answer is a name of the node; (the paper's presets) the answer contains
+    #: a name of it.
     VERBATIM = "verbatim"
     #: The answer's last words are a name, or names on the tree end in them: "red-breasted
     #: woodpecker".

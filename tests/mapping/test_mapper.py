@@ -49,11 +49,12 @@ def test_answers_are_placed_as_people_mean_them(tree, answer, expected):
 
 
 def test_stages(mapper):
-    placements = mapper.place(["Blue Jay", "Pied woodpecker", "crow or coot", "?"])
-    verbatim, head, several, nothing = placements
+    answers = ["**Blue Jay**", "A Blue Jay.", "Pied woodpecker", "crow or coot", "?"]
+    placements = mapper.place(answers)
+    name, verbatim, head, several, nothing = placements
     stages = [placement.stage for placement in placements]
-    assert stages == ["verbatim", "head", "list", "abstained"]
-    assert verbatim.confidence > head.confidence > 0.5
+    assert stages == ["name", "verbatim", "head", "list", "abstained"]
+    assert name.confidence >= verbatim.confidence > head.confidence > 0.5
     assert nothing.node == 0
     assert nothing.abstained
     assert not several.abstained
