@@ -96,8 +96,8 @@ def write_saved(folder: Path, saved: Saved) -> None:
     """
     make_folder(folder)
     content = saved.model_dump(mode="json")
-    if saved.vlm is not None:
-        content["vlm"] = json.loads(redact(json.dumps(content["vlm"])))
+    for group in ("vlm", "mapper"):
+        content[group] = json.loads(redact(json.dumps(content[group])))
     write_json(folder / FILE, content)
 
 
