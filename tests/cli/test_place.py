@@ -45,7 +45,7 @@ def test_text_one_line_each_blank_ones_too():
         "answer": "A: Mallards.",
         "path": ["life", "bird", "duck", "mallard"],
         "label": "mallard",
-        "stage": "verbatim",
+        "stage": "name",
         "evidence": found[0]["evidence"],
         "confidence": found[0]["confidence"],
         "abstained": False,
