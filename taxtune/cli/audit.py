@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from taxtune.cli.printing import note_arbiter
 from taxtune.errors import DataError, command
 from taxtune.options import (
     ANSWERS_HELP,
@@ -105,9 +106,9 @@ def audit(
     if verdicts_from is not None:
         given = read_feedback(placing.folder, read.rows)
         answers = [row["answer"] for row in given]
-    sample = draw_sample(answers, placing.mapper(placing.tree, placing.arbiter), n, seed)
-    if placing.arbiter is not None:
-        placing.arbiter.note_spent()
+    mapper = placing.mapper(placing.tree, placing.arbiter)
+    sample = draw_sample(answers, mapper, n, seed)
+    note_arbiter(mapper)
     by_hand, reopened = merge_verdicts(sample, out / "audit.csv", placing.tree, given)
     atomic.make_folder(out)
     notes = list(read.notes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taxtune import options
-from taxtune.cli.printing import tell
+from taxtune.cli.printing import note_arbiter, tell
 from taxtune.progress import note
 from taxtune.thoughts import CUT_THOUGHT
 from taxtune.untrusted import json_line, visible
@@ -99,12 +99,11 @@ def _chat(arbiter: str | None) -> ChatArbiter | None:
 def _note_reader(mapper: Mapper, answers: AnswerTable, arbiter: str | None) -> None:
     """Notes what a chat model was asked, or would be, unless none is wanted."""
     from taxtune.mapping.config import PAPER_PRESETS
-    from taxtune.models.arbiter import ChatArbiter, offer
+    from taxtune.models.arbiter import offer
 
+    note_arbiter(mapper)
     texts = {row.answer for row in answers.rows if row.answer}
-    if isinstance(mapper.arbiter, ChatArbiter):
-        mapper.arbiter.note_spent()
-    elif arbiter is None and texts and mapper.config.preset not in PAPER_PRESETS:
+    if arbiter is None and texts and mapper.config.preset not in PAPER_PRESETS:
         note(offer(len(texts), "--arbiter PROVIDER/MODEL"))
 
 

@@ -350,7 +350,7 @@ def check_resumable(
 
 
 def read_identity(folder: Path) -> dict[str, Any]:
-    """Returns what the run in a folder is about, as `identity_of` has it; empty if it is not begun."""
+    """Returns the identity of the run in a folder (`identity_of`), empty if it is not begun."""
     known: dict[str, Any] | None = _read_attribute(folder, _IDENTITY)
     return known or {}
 

@@ -153,7 +153,7 @@ def test_a_server_of_a_file_is_not_trusted_by_way_of_the_arbiter(tmp_path):
     recipe = make_files(tmp_path)
     with recipe.open("a") as file:
         file.write("judge: {model: openai/x, api_base: 'https://far.example/v1'}\n")
-    with pytest.raises(TaxtuneError, match="judge.api_base sends prompts"):
+    with pytest.raises(TaxtuneError, match=r"judge\.api_base sends prompts"):
         build(Setup(load_recipe(recipe), tmp_path / "run", vlm=Cyclist()))
 
 
@@ -201,7 +201,9 @@ def test_the_proposers_model_reads_and_changes_placements(tmp_path, pen):
     assert len(choices(pen)) == asked
     assert alone.usage.judge == ModelUsage()
     assert placements(read) != placements(alone)
-    stages = {stage for _, _, stage in placements(read)} - {stage for *_, stage in placements(alone)}
+    stages = {stage for _, _, stage in placements(read)} - {
+        stage for *_, stage in placements(alone)
+    }
     assert stages == {"arbiter"}
 
 
@@ -231,7 +233,7 @@ def test_a_run_that_is_resumed_is_the_run_that_would_have_been(tmp_path, monkeyp
         assert [(row.answer, row.node) for row in one.rows] == [
             (row.answer, row.node) for row in other.rows
         ]
-    changed = "\n  mapper.arbiter: was \"openai/gpt-4o-mini\", is \"openai/gpt-4o\"\n"
+    changed = '\n  mapper.arbiter: was "openai/gpt-4o-mini", is "openai/gpt-4o"\n'
     with pytest.raises(ResumeError, match=re.escape(changed)) as caught:
         tuned(judged(tmp_path, server, "judge.model=openai/gpt-4o"), resume=True)
     assert str(caught.value).count(": was ") == 1
@@ -246,7 +248,7 @@ def test_a_run_that_read_alone_goes_on_alone(tmp_path, server):
     assert (plan.problems, plan.arbiter) == ((), None)
     load_classifier(tmp_path / "run", vlm=Cyclist()).classify(pictures(tmp_path))
     assert not server.chats
-    with pytest.raises(ResumeError, match="mapper.arbiter: was null, is"):
+    with pytest.raises(ResumeError, match=r"mapper\.arbiter: was null, is"):
         tuned(judged(tmp_path, server, "iterations=2", ARBITER), resume=True)
 
 
