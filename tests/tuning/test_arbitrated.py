@@ -290,6 +290,21 @@ def test_the_commands_place_and_score_ask_too(tmp_path, server):
     assert len(server.chats) == calls
 
 
+@pytest.mark.parametrize("what", ["place", "score"])
+def test_a_command_says_in_one_line_what_a_model_would_be_asked_unless_none_is_wanted(
+    tmp_path, what
+):
+    make_files(tmp_path)
+    answers = tmp_path / "a.csv"
+    answers.write_text("truth,answer\nnavy,navy\nnavy,a bicycle\nazure,a bicycle\n")
+    command = (what, "-t", tmp_path / "tree.csv", answers)
+    told = run_well(*command).err
+    assert "One (--arbiter PROVIDER/MODEL) would be asked about 2 of them" in told
+    assert told.count("chat model") == 1
+    for option in ("--arbiter=none", "--preset=paper-listing"):
+        assert "chat model" not in run_well(*command, option).err
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -310,4 +325,6 @@ def test_an_audit_of_a_run_judges_what_the_arbiter_placed_and_asks_nothing_again
     run_well("audit", tmp_path / "run", "--n", "30")
     rows = pd.read_csv(tmp_path / "run" / "audit.csv")
     assert "arbiter" in set(rows["stage"])
+    run_well("audit", tmp_path / "run", "--n", "30", "--arbiter", "none", "--out", tmp_path / "own")
+    assert "arbiter" not in set(pd.read_csv(tmp_path / "own" / "audit.csv")["stage"])
     assert len(server.chats) == calls
