@@ -489,10 +489,11 @@ class LocalModel(StreamingModel):
 def attention_for(inputs: Mapping[str, Any]) -> Iterator[None]:
     """Leaves cuDNN out of the attention of a padded batch.
 
-    Padding needs a mask, under which torch gives attention to cuDNN on a Hopper card, and cuDNN
-    plans anew for each length that it has not met. Each step of decoding is one more token, and
-    such a step of 64 rows took 0.1 s longer on an H100 (docs/research/gpu.md). Images are encoded
-    in few shapes, so a batch with pixels is left as it is.
+    Padding needs a mask, under which torch gives attention to cuDNN on a Hopper card, and makes it
+    a plan for each length that is new. Each step of decoding is one token longer. On an H100 such
+    steps took 0.1 s more than those in lengths met before; what is gained without cuDNN has not
+    been measured (docs/research/gpu.md). Images are encoded in few shapes, so a batch with pixels
+    is left as it is.
 
     Args:
         inputs: What the network is asked to continue.
