@@ -5,7 +5,7 @@
 # for lack of a Docker daemon; installing the package with its prompts and recipes was tried with Python 3.12.
 FROM python:3.12-slim
 
-# WordNet, which the mapper uses where it is installed.
+# WordNet, from which `taxtune init` makes a tree of labels.
 RUN apt-get update && apt-get install --yes --no-install-recommends wordnet-base && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /src

@@ -7,7 +7,7 @@ A rule is found in the source, not listed by hand: a list of words or a pattern,
 function, which gives the neutral answer of its return type (False, None, nothing, or its argument);
 with `--branches` also each condition, which never holds. What is learnt from small trees is learnt
 anew without the rule; the tables of a large one stay. A rule that the mapper cannot run without is
-left out. TAXTUNE_WORDNET=none does it all without WordNet.
+left out.
 
 The gain of a rule is the number of placements that are acceptable with it only, less those that are
 without it only; a domain is a tree. A rule earns its place in domains that were not looked at when
@@ -47,14 +47,13 @@ ROOMS = (
     "naming",
     "index",
     "lexicon",
-    "kinds",
     "asserted",
     "resolve",
     "mapper",
 )
 MODULES = {room: import_module(f"taxtune.mapping.{room}") for room in ROOMS}
 #: What changes in these is learnt anew, on trees with fewer nodes than are kept on disk.
-LEARNT = ("normalize", "index", "kinds")
+LEARNT = ("normalize", "index")
 SMALL = 2000
 #: Without a condition, a loop may never end.
 SECONDS = 120
@@ -186,7 +185,7 @@ class Domains:
     def acceptable(self, *, anew: bool) -> list[list[bool]]:
         """Returns for the answers of each domain whether they are placed acceptably, by trees learnt anew or not."""
         lexicons = [mapper._lexicon for mapper in self.mappers]
-        for holder in [*MODULES.values(), *lexicons, *(lexicon.kinds for lexicon in lexicons)]:
+        for holder in [*MODULES.values(), *lexicons]:
             for value in vars(holder).values():
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()

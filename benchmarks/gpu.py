@@ -434,8 +434,6 @@ def tuning(report: Report, quick: bool) -> None:
     fewer = (
         {"iterations": 1, "data.count": 60, "data.tuning": 24, "data.heldout": 16} if quick else {}
     )
-    # WordNet needs a package that the check does without.
-    environment = {**os.environ, "TAXTUNE_WORDNET": "none"}
     report.head(
         "device", "dtype", "winner", "baseline: accuracy, hP, hR", "winner: accuracy, hP, hR"
     )
@@ -452,9 +450,7 @@ def tuning(report: Report, quick: bool) -> None:
                 json.dumps(fewer),
                 out,
             ]
-            done = subprocess.run(
-                command, env=environment, stdout=subprocess.PIPE, text=True, check=True
-            )
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
         report.figures[f"{device}, {dtype}"] = found
         report.row(

@@ -36,7 +36,6 @@ from taxtune.mapping.normalize import plain
 from taxtune.metrics.confidence import COVERAGES, calibration_error, risk_at_coverage
 from taxtune.metrics.hierarchical import harmonic_mean
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.wordnet import find_wordnet
 
 # Nodes at each depth of iNat21, the root first.
 LEVELS = (1, 3, 13, 51, 273, 1103, 4900, 10_000)
@@ -273,14 +272,9 @@ def quality(
 
     Each row's `tree` names its tree.
     """
-    wordnet = find_wordnet()
-    settings: list[tuple[str, str, MapperConfig]] = [
-        ("default", "lexical", MapperConfig(wordnet=False))
-    ]
-    if wordnet is not None:
-        settings.insert(0, (f"default, {wordnet.source}", "lexical", MapperConfig()))
+    settings: list[tuple[str, str, MapperConfig]] = [("default", "lexical", MapperConfig())]
     if sentence:
-        settings += [("default, sentence", f"sentence:{sentence}", MapperConfig(wordnet=False))]
+        settings += [("default, sentence", f"sentence:{sentence}", MapperConfig())]
     settings += [("paper-listing", "lexical", MapperConfig(preset="paper-listing"))]
     if sentence:
         settings += [

@@ -7,10 +7,10 @@ names of one to four words that end in the nouns of their family, and synonyms. 
 with those above them. Each is used by two processes, of which the second finds the names that the first has learnt and
 kept. All times are of the processor:
 
-- read: seconds to make the tree of its file; learn: seconds to learn its names, and what WordNet says of them;
+- read: seconds to make the tree of its file; learn: seconds to learn its names;
 - peak: the most memory that the process held, in MiB; kept: the size of what it kept on disk;
-- start: seconds from the second process' first line, imports included, to its first answer; +WordNet: seconds more at
-  the first answer with a word that the tree lacks; mean: milliseconds per answer in the second process.
+- start: seconds from the second process' first line, imports included, to its first answer; mean: milliseconds per
+  answer in the second process.
 """
 
 from __future__ import annotations
@@ -239,8 +239,6 @@ tree = read_taxonomy(sys.argv[1])
 read = clock()
 mapper = Mapper(tree)
 mapper.place_one(tree.labels[-1])
-first = clock()
-mapper.place_one("a gost orchid or a parked gizmo")
 learnt = clock()
 texts = [json.loads(line) for line in open(sys.argv[2], encoding="utf-8")]
 placed = mapper.place(texts)
@@ -249,8 +247,8 @@ if len(sys.argv) > 3:
     with open(sys.argv[3], "w") as file:
         json.dump([[p.node, str(p.stage), p.evidence] for p in placed], file)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"height": tree.height, "read": read - imported, "learn": learnt - read, "start": first,
-                  "wordnet": learnt - first, "peak": peak, "mean": mean}))
+print(json.dumps({"height": tree.height, "read": read - imported, "learn": learnt - read, "start": learnt,
+                  "peak": peak, "mean": mean}))
 """
 
 
@@ -287,10 +285,8 @@ def main() -> None:
         "--placed", type=Path, help="folder for the placements, for comparison of two versions"
     )
     arguments = parser.parse_args()
-    print(
-        "| shape | nodes | levels | read | learn | peak | kept | start | +WordNet | peak | mean |"
-    )
-    print("| --- |" + " ---: |" * 10)
+    print("| shape | nodes | levels | read | learn | peak | kept | start | peak | mean |")
+    print("| --- |" + " ---: |" * 9)
     for shape in arguments.shapes:
         for nodes in map(int, arguments.nodes):
             with tempfile.TemporaryDirectory() as name:
@@ -324,7 +320,6 @@ def measure(shape: str, nodes: int, folder: Path, arguments: argparse.Namespace)
         f"{first['peak']:,.0f}",
         f"{kept:,.0f}",
         f"{again['start']:.1f}",
-        f"{again['wordnet']:.1f}",
     ]
     columns += [f"{again['peak']:,.0f}", f"{again['mean']:.2f}"]
     print(f"| {' | '.join(columns)} |", flush=True)

@@ -161,11 +161,7 @@ class Classification:
 
     @property
     def not_subject(self) -> bool:
-        """Whether it is known to speak of something that the tree is not about.
-
-        That is a dog among birds, or that there is nothing of the kind; the node is then the root.
-        What is known, see `Placement`.
-        """
+        """Whether it denies what everything on the tree is: "no bird"; the node is then the root."""
         return self.placed is not None and self.placed.not_subject
 
     @property

@@ -88,8 +88,6 @@ def place(
         f"{len(placements):,} answer{'' if len(placements) == 1 else 's'} placed, "
         f"{abstained:,} of them abstentions, {off_tree:,} off the tree"
     )
-    if mapper.wordnet is not None:
-        outcome += f"; words were looked up in {mapper.wordnet.source}"
     tell(outcome)
 
 

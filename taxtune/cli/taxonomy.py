@@ -61,7 +61,7 @@ def enrich(
         propose_names,
         read_proposals,
     )
-    from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.mapping import Mapper
     from taxtune.taxonomy import read_taxonomy
     from taxtune.wordnet import INSTALL, find_wordnet
 
@@ -79,9 +79,7 @@ def enrich(
     wordnet = find_wordnet()
     if wordnet is None:
         note(f"WordNet is not installed, so that no synonyms are proposed. {INSTALL}")
-    # The mapper is asked without WordNet: names that only WordNet leads to are worth having on the
-    # tree.
-    proposals = propose_names(tree, Mapper(tree, config=MapperConfig(wordnet=False)), wordnet)
+    proposals = propose_names(tree, Mapper(tree), wordnet)
     text = proposals_csv(tree, proposals)
     if out is None:
         print(text, end="")

@@ -6,8 +6,7 @@
 - `reading.py`: its phrases, each asserted, compared, mere context or denied, by the word lists in
   `english.py`;
 - `naming.py`: the nodes that a phrase names, by what the tree's names say (`lexicon.py`, which
-  looks up the tables that `index.py` learns) and by what WordNet says (`kinds.py`); `normalize.py`
-  folds plurals and spellings;
+  looks up the tables that `index.py` learns); `normalize.py` folds plurals and spellings;
 - `asserted.py`: the names in an answer that count; `resolve.py`: these to one node;
 - `similarity.py`: how similar an answer is to each name; `paper.py`: the paper's Algorithm 1 to the
   letter.

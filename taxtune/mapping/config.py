@@ -60,11 +60,9 @@ class Stage(StrEnum):
     #: The answer's last words are a name, or names on the tree end in them: "red-breasted
     #: woodpecker".
     HEAD = "head"
-    #: WordNet says that what the answer names is a kind of the node: a pistol of handguns.
-    KIND = "kind"
     #: The answer names several things; the node is their common ancestor.
     LIST = "list"
-    #: A guess: the answer shares word n-grams with names.
+    #: A guess of the paper's presets: the answer shares word n-grams with names.
     NGRAM = "ngram"
     #: A guess: what about equally similar nodes have in common.
     VOTE = "vote"
@@ -135,8 +133,6 @@ class MapperConfig:
         min_similarity: Under "default", the score below which the most similar node is not believed
             and the answer abstains; None takes the similarity's own value.
         max_characters: Number of characters of an answer that are read.
-        wordnet: Under "default", whether words that the tree lacks are looked up in WordNet where
-            that is installed.
         off_tree: How an answer off the tree is *scored*: "child", as a child of the root that is
             never right (hP 1/2), or "root", as the paper does (hP 1). The paper's presets always
             have "root".
@@ -150,7 +146,6 @@ class MapperConfig:
     coverage: float = 0.85
     min_similarity: float | None = None
     max_characters: int = 4000
-    wordnet: bool = True
     off_tree: str = "child"
 
     def __post_init__(self) -> None:
@@ -189,9 +184,8 @@ class Placement:
         path: The labels from the root to the node.
         doubtful: Whether the confidence is a probability below `DOUBTFUL`. It is None where the
             confidence is no probability.
-        not_subject: Whether the answer speaks of something that the tree is not about: it denies
-            the root ("there is no bird"), or names what by WordNet is no kind of it ("a dog" among
-            birds). The node is the root.
+        not_subject: Whether the answer denies what everything on the tree is: "there is no bird".
+            The node is the root.
     """
 
     answer: str

@@ -27,16 +27,7 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.store import cache_folder
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = [
-    "MAX_HEAD",
-    "NameIndex",
-    "Words",
-    "folded_names",
-    "has_digit",
-    "name_tails",
-    "stored",
-    "without_article",
-]
+__all__ = ["MAX_HEAD", "NameIndex", "Words", "has_digit"]
 
 #: Changes with everything that changes what is learnt.
 _VERSION = 30
@@ -103,7 +94,7 @@ class NameIndex:
 
         Without a folder, they are in the user's cache folder.
         """
-        parts: dict[str, Any] = stored(taxonomy, "names", folder, _Learner(taxonomy).learn)
+        parts: dict[str, Any] = _stored(taxonomy, "names", folder, _Learner(taxonomy).learn)
         for flag in ("shares_heads", "latin"):
             parts[flag] = bool(parts[flag])
         return cls(**parts)
@@ -122,7 +113,7 @@ class NameIndex:
         return words
 
 
-def stored(
+def _stored(
     taxonomy: Taxonomy,
     what: str,
     folder: Path | None,
@@ -141,7 +132,7 @@ class _Learner:
     def __init__(self, taxonomy: Taxonomy) -> None:
         self.taxonomy = taxonomy
         self._latin = _has_genera(taxonomy)
-        self._names = folded_names(taxonomy)
+        self._names = _folded_names(taxonomy)
         self._tables: dict[str, MultimapBuilder] = defaultdict(MultimapBuilder)
         # By the number of a name.
         self._named = array("i")
@@ -155,7 +146,7 @@ class _Learner:
             self._add_names(node)
             self._add_heads(node)
         places = self.taxonomy.places.tolist()
-        for node, table, text in name_tails(self.taxonomy, self._names):
+        for node, table, text in _name_tails(self.taxonomy, self._names):
             self._tables[table].add(text, places[node])
         counts: Counter[str] = Counter()
         for names in self._names:
@@ -181,7 +172,7 @@ class _Learner:
         for position, (name, words) in enumerate(zip(names, self._names[node], strict=True)):
             is_label = position == 0
             is_common_name = position == 1 and name != names[0]
-            for spelling in dict.fromkeys((words, without_article(name))):
+            for spelling in dict.fromkeys((words, _without_article(name))):
                 key = "".join(spelling)
                 if not words or key in keys:
                     continue
@@ -242,7 +233,7 @@ class _Above(NamedTuple):
         return _Above(names=self.names.union(names), beginnings=frozenset(beginnings))
 
 
-def name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[int, str, str]]:
+def _name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[int, str, str]]:
     """Yields the other words by which names can be said, in a walk down the tree.
 
     Yields:
@@ -323,7 +314,7 @@ def _has_genera(taxonomy: Taxonomy) -> bool:
     return "genus" in taxonomy.ranks
 
 
-def folded_names(taxonomy: Taxonomy) -> list[list[Words]]:
+def _folded_names(taxonomy: Taxonomy) -> list[list[Words]]:
     """Returns the folded words of each node's names."""
     return [[fold_words(name) for name in taxonomy.names(node)] for node in range(len(taxonomy))]
 
@@ -342,7 +333,7 @@ def has_digit(word: str) -> bool:
     return not word.isalpha() and any(character.isdigit() for character in word)
 
 
-def without_article(name: str) -> Words:
+def _without_article(name: str) -> Words:
     """Returns the folded words of a name without its article.
 
     "The Gem" is a gem, but an "An-12" is no 12.

@@ -22,10 +22,8 @@ from rapidfuzz.distance import OSA
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
 from taxtune.mapping.index import MAX_HEAD, NameIndex
-from taxtune.mapping.kinds import Kinds
 from taxtune.mapping.normalize import fold_words, plain
 from taxtune.taxonomy.tree import Taxonomy
-from taxtune.wordnet import WordNet
 
 __all__ = ["MAX_WORDS", "Lexicon"]
 
@@ -53,7 +51,6 @@ class Lexicon:
         taxonomy: Taxonomy,
         *,
         coverage: float = 0.85,
-        wordnet: WordNet | None = None,
         cache_dir: Path | None = None,
     ) -> None:
         self.taxonomy = taxonomy
@@ -61,12 +58,11 @@ class Lexicon:
         self.index = NameIndex.of(taxonomy, cache_dir)
         self.shares_heads = self.index.shares_heads
         self.latin = self.index.latin
-        self.kinds = Kinds(taxonomy, self.index, wordnet, cache_dir)
         # Phrases of an answer are looked at from several sides, and answers repeat their words.
         self._exact = lru_cache(maxsize=100_000)(self._exact_uncached)
         self._head = lru_cache(maxsize=50_000)(self._head_uncached)
         self._common_of = lru_cache(maxsize=50_000)(self._common_of_uncached)
-        self._corrected = lru_cache(maxsize=50_000)(self._correct_uncached)
+        self._correct = lru_cache(maxsize=50_000)(self._correct_uncached)
         #: Calls a function of the lexicon and of words, and remembers what it returns.
         self.remember: Callable[..., Any] = lru_cache(maxsize=20_000)(
             lambda function, words: function(self, words)
@@ -287,12 +283,9 @@ class Lexicon:
         The first letter must be right, and no second word may be as near. One slip (a letter more,
         less, other, or two swapped) is forgiven in words of seven letters and more, two in words of
         ten, in shorter ones a double letter; `generous` forgives one from five letters and two from
-        seven. What WordNet knows is no misspelling.
+        seven.
         """
-        if self.kinds.knows(word):
-            return None
-        is_safe = self.kinds.installed and not self.latin
-        return self._corrected(word, generous or is_safe)
+        return self._correct(word, generous)
 
     def _correct_uncached(self, word: str, generous: bool) -> str | None:
         limit = 0

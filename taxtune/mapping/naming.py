@@ -52,7 +52,6 @@ class Mention:
         described: Whether the phrase has an article: "a songbird", where "Songbird" would be one
             more guess.
         evidence: The words that decided, as they stand in the answer.
-        inferred: Whether the tree lacks the word, and WordNet says what it is a kind of.
     """
 
     nodes: tuple[int, ...]
@@ -61,7 +60,6 @@ class Mention:
     broad: bool = False
     described: bool = False
     evidence: str = ""
-    inferred: bool = False
 
 
 def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
@@ -72,7 +70,7 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
 
 def _name(lexicon: Lexicon, phrase: tuple[Word, ...]) -> Mention | None:
     words = _trim(lexicon, phrase[-_MAX_PHRASE:])
-    mention = _whole(lexicon, words) or _read(lexicon, words) or _general(lexicon, words)
+    mention = _whole(lexicon, words) or _read(lexicon, words)
     if mention is None:
         return None
     return replace(
@@ -142,18 +140,15 @@ def _acts(
         return False
     if not lexicon.mentions([word.key]) or lexicon.exact((last.key, word.key)):
         return False
-    is_someone = last.key in english.PEOPLE
-    is_person = is_someone or lexicon.kinds.is_person(keys)
+    is_person = last.key in english.PEOPLE
     if not is_person and not lexicon.mentions(keys):
         return False
     is_single = first.lower in english.SINGULAR and not {"and", "of"}.intersection(keys)
-    if is_plural(word) and not is_plural(last):
-        # "The soldier beetles" may be things; "the man saws" and "the swift flies away" are acts.
-        ends = is_last or goes_on or is_person
-        return (is_single and ends) or (first.lower == "the" and (is_someone or goes_on))
-    if is_single or not (is_last or goes_on):
+    if is_plural(last) or not is_plural(word):
         return False
-    return is_plural(last) and word.key == word.lower and lexicon.kinds.knows(word.key, "v")
+    # "The soldier beetles" may be things; "the man saws" and "the swift flies away" are acts.
+    ends = is_last or goes_on or is_person
+    return (is_single and ends) or (first.lower == "the" and (is_person or goes_on))
 
 
 def is_participle(word: Word) -> bool:
@@ -203,11 +198,6 @@ def _read_without(
     if rest and rest[0].glued:
         return _series(lexicon, words[-1].key, rest[0].text)
     mention = _suffix(lexicon, words)
-    is_root = mention is not None and mention.nodes == (lexicon.taxonomy.root,)
-    if mention is None or (is_root and len(words) > 1):
-        is_complete = all(word.key in english.SAYS_NOTHING or is_participle(word) for word in rest)
-        if is_complete:
-            mention = _kind(lexicon, words, least=2 if is_root else 1) or mention
     if mention is None and not rest:
         return _mended(lexicon, words)
     return mention
@@ -219,37 +209,6 @@ def _series(lexicon: Lexicon, word: str, number: str) -> Mention | None:
     if not nodes or not number[0].isdigit():
         return None
     return Mention(nodes=nodes, strength=Strength.PART, key=word, broad=True)
-
-
-def _kind(lexicon: Lexicon, words: Sequence[Word], least: int) -> Mention | None:
-    """Reads "pistol", which WordNet says is a handgun, in so many last words at least."""
-    above = lexicon.kinds.above(_keys(words), least)
-    if above is None:
-        return None
-    start, node = above
-    mention = Mention(
-        nodes=(node,),
-        strength=Strength.HEAD,
-        key=words[-1].key,
-        broad=True,
-        inferred=True,
-    )
-    return _closest(lexicon, words, start, mention)[1]
-
-
-def _general(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads "waterfowl", of which WordNet says that several things on the tree are kinds."""
-    node = lexicon.kinds.general(_keys(words))
-    if node is None:
-        return None
-    return Mention(
-        nodes=(node,),
-        # What holds for all of the tree says little.
-        strength=Strength.PART if node == lexicon.taxonomy.root else Strength.HEAD,
-        key=words[-1].key,
-        broad=True,
-        inferred=True,
-    )
 
 
 def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
@@ -267,19 +226,8 @@ def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
                 key="".join(keys[:2]),
                 evidence=text_of(words[:2]),
             )
-    is_binomial = _looks_binomial(words)
-    if is_binomial and not lexicon.knows(keys[0]):
-        above = lexicon.kinds.above(keys[:1])
-        if above is not None:
-            return Mention(
-                nodes=above[1:],
-                strength=Strength.PART,
-                key=keys[0],
-                broad=True,
-                inferred=True,
-            )
-    is_capital = words[0].text[:1].isupper()
-    if words[1].glued or not genera or not (is_binomial or is_capital):
+    is_name = words[0].text[:1].isupper() or _looks_binomial(words)
+    if words[1].glued or not genera or not is_name:
         return None
     return Mention(nodes=genera, strength=Strength.PART, key=keys[0])
 

@@ -111,8 +111,6 @@ def resolve(
 
 
 def _stage(names: list[Name]) -> Stage:
-    if all(name.mention.inferred for name in names):
-        return Stage.KIND
     if any(name.mention.strength is Strength.WHOLE for name in names):
         return Stage.VERBATIM
     return Stage.HEAD

@@ -250,23 +250,13 @@ def table(rows):
     return "".join("\t".join(map(str, cells)) + "\n" for cells in rows)
 
 
-@pytest.fixture(params=["without WordNet", "with WordNet"])
-def known(request):
-    """The end of the golden files' folder: whether WordNet is there. What needs it is skipped where it is not."""
-    if request.param == "without WordNet":
-        return "without-wordnet"
-    if request.getfixturevalue("wordnet").source != "WordNet 3.0":
-        pytest.skip("the placements were made with WordNet 3.0, which is not installed")
-    return "with-wordnet"
-
-
-def test_placements_in_eight_domains(golden, known):
+def test_placements_in_eight_domains(golden):
     answers = {}
     for part in ("first.jsonl", "second.jsonl"):
         for line in (DOMAINS / part).read_text("utf-8").splitlines():
             record = json.loads(line)
             answers.setdefault(record["tree"], []).append(record["answer"])
-    folder = f"place-domains-{known}"
+    folder = "place-domains"
     held = {}
     for tree, texts in answers.items():
         placed = placements(golden, DOMAINS / "trees" / tree, texts)
@@ -276,7 +266,7 @@ def test_placements_in_eight_domains(golden, known):
 
 
 @pytest.mark.heavy
-def test_placements_of_given_answers(golden, known, shared_data):
+def test_placements_of_given_answers(golden, shared_data):
     """The answers are other people's: a digest stands for each of them, and for the evidence, which is part of it."""
     answers = {}
     for file in sorted((shared_data / "answers").glob("*.jsonl")):
@@ -285,7 +275,7 @@ def test_placements_of_given_answers(golden, known, shared_data):
             answer = record["answer"]
             distinct = answers.setdefault(tree_of(record, shared_data), {})
             distinct.update(dict.fromkeys(answer if isinstance(answer, list) else [answer]))
-    folder = f"place-shared-{known}"
+    folder = "place-shared"
     held = {}
     for tree, distinct in sorted(answers.items()):
         file = shared_data / tree

@@ -22,7 +22,7 @@ def mapper():
 def test_coefficients_speak_the_way_they_should():
     coefficients = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
     assert coefficients["whole name"] > 0 > coefficients["unexplained"]
-    stages = [coefficients[stage] for stage in ("guess", "kind", "head", "verbatim")]
+    stages = [coefficients[stage] for stage in ("guess", "head", "verbatim")]
     assert stages == sorted(set(stages))
     without = {"ngram", "vote", "similarity", "arbiter"}
     assert {str(stage) for stage in Stage} <= coefficients.keys() | without

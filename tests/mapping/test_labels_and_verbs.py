@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taxtune.mapping import Mapper, MapperConfig
+from taxtune.mapping import Mapper
 from taxtune.taxonomy import Taxonomy, read_taxonomy
-from taxtune.wordnet import ENVIRONMENT
-from tests.small_wordnet import write_wordnet
 
 PLANTS = """\
 kingdom,class,order,family,genus,species,common_name
@@ -53,14 +49,14 @@ def test_what_says_more_than_the_label_is_read_as_before(plants):
 
 def test_of_a_group_and_its_leaf_with_one_label_the_group_is_meant():
     tree = Taxonomy.from_paths(["tools/saw/saw", "tools/saw/fret saw", "tools/hammer"])
-    placed = Mapper(tree, config=MapperConfig(wordnet=False)).place_one("Saw")
+    placed = Mapper(tree).place_one("Saw")
     assert placed.path == ("tools", "saw")
 
 
 def test_a_name_that_the_tree_gives_twice_is_no_label_alone():
     paths = ["office/computer/mouse", "office/desk/lamp", "office/pest/rodent"]
     tree = Taxonomy.from_paths(paths, aliases={"office/pest/rodent": ["mouse"]})
-    placed = Mapper(tree, config=MapperConfig(wordnet=False)).place_one("mouse")
+    placed = Mapper(tree).place_one("mouse")
     assert placed.path == ("office",)
 
 
@@ -72,12 +68,9 @@ def test_every_label_of_a_plain_tree_is_placed_on_its_node(data):
     size = len(names) // 3
     groups = {group: names[size + i :: size] for i, group in enumerate(names[:size])}
     tree = Taxonomy.from_dict({"things": groups})
-    mapper = Mapper(tree, config=MapperConfig(wordnet=False))
+    mapper = Mapper(tree)
     for placement in mapper.place(tree.labels[1:]):
         assert placement.path[-1] == placement.answer
-
-
-ANIMALS = read_taxonomy(Path(__file__).with_name("trees") / "animals.csv")
 
 
 def test_a_label_in_a_sentence_comes_before_english_names_of_groups(plants):
@@ -86,24 +79,3 @@ def test_a_label_in_a_sentence_comes_before_english_names_of_groups(plants):
     assert mapper.place_one("It is a dahlia.").path[-1] == "Dahlia"
     assert mapper.place_one("The answer is Crocus.").path[-1] == "Crocus"
     assert mapper.place_one("a geranium in a pot").path[-1] == "Geranium"
-
-
-@pytest.mark.parametrize(
-    ("answer", "wanted"),
-    [
-        ("Gulls fly over the harbour", "gull"),
-        ("Two gulls fly away", "gull"),
-        ("Several swallows perch on a wire", "swallow"),
-        ("A pair of ducks fly by", "duck"),
-    ],
-)
-def test_verbs_of_several(answer, wanted, tmp_path, monkeypatch):
-    """Where WordNet tells that the word can be a verb."""
-    folder = write_wordnet(tmp_path / "wordnet", [("animal", ["animal"], "", [])])
-    verbs = [f"{verb} v 1 0 1 0 00000000  \n" for verb in ("fly", "perch")]
-    with (folder / "index.verb").open("a") as file:
-        file.writelines(verbs)
-    monkeypatch.setenv(ENVIRONMENT, str(folder))
-    mapper = Mapper(ANIMALS, cache_dir=tmp_path)
-    assert mapper.place_one(answer).path[-1] == wanted
-    assert mapper.place_one("gulls seal on a rock").path[-1] != "gull"
