@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from copy import deepcopy
 from functools import cached_property, partial
 from hashlib import sha256
@@ -402,7 +402,7 @@ class LocalModel(StreamingModel):
         if self.temperature > 0:
             seeds = [_seed_of(request, self.settings.seed) for request in requests]
             arguments["logits_processor"] = [_Draw(self.temperature, seeds)]
-        with torch.inference_mode(), attention_for(inputs):
+        with torch.inference_mode():
             output = network.generate(**inputs, **arguments)
         sequences = output if torch.is_tensor(output) else output.sequences
         steps = None if torch.is_tensor(output) else output.logits
@@ -483,33 +483,6 @@ class LocalModel(StreamingModel):
             messages, chat_template=template, add_generation_prompt=True, tokenize=False, **date
         )
         return str(text)
-
-
-@contextmanager
-def attention_for(inputs: Mapping[str, Any]) -> Iterator[None]:
-    """Leaves cuDNN out of the attention of a padded batch.
-
-    Padding needs a mask, under which torch gives attention to cuDNN on a Hopper card, and makes it
-    a plan for each length that is new. Each step of decoding is one token longer. On an H100 such
-    steps took 0.1 s more than those in lengths met before; what is gained without cuDNN has not
-    been measured (docs/research/gpu.md). Images are encoded in few shapes, so a batch with pixels
-    is left as it is.
-
-    Args:
-        inputs: What the network is asked to continue.
-    """
-    import torch
-
-    is_padded = not bool(inputs["attention_mask"].all())
-    if not is_padded or "pixel_values" in inputs:
-        yield
-        return
-    was_enabled = torch.backends.cuda.cudnn_sdp_enabled()
-    torch.backends.cuda.enable_cudnn_sdp(False)
-    try:
-        yield
-    finally:
-        torch.backends.cuda.enable_cudnn_sdp(was_enabled)
 
 
 def rejected(request: Request, error: Exception) -> Unanswerable:

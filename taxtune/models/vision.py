@@ -21,14 +21,7 @@ from taxtune.hardware import is_out_of_memory, memory_of_this_machine
 from taxtune.images import content_hash, load_image
 from taxtune.loading import explain_load_error
 from taxtune.models.base import Identity, Request
-from taxtune.models.local import (
-    Generated,
-    LocalModel,
-    Ready,
-    Unanswerable,
-    attention_for,
-    rejected,
-)
+from taxtune.models.local import Generated, LocalModel, Ready, Unanswerable, rejected
 from taxtune.models.prefix_cache import (
     ImageFeatureCache,
     ImageFeatures,
@@ -365,7 +358,7 @@ class LocalVLM(LocalModel):
     def _first_logits(self, inputs: Any) -> Any:
         import torch
 
-        with torch.inference_mode(), attention_for(inputs):
+        with torch.inference_mode():
             output = self._network.generate(**inputs, generation_config=self._first_token)
             return output.logits[0].float()
 

@@ -110,52 +110,6 @@ def batches(monkeypatch):
     return seen
 
 
-@pytest.fixture
-def attention(monkeypatch):
-    """Of each call of a network: whether its batch is padded, has pixels, may go to cuDNN."""
-    import torch
-    from transformers import GenerationMixin
-
-    real = GenerationMixin.generate
-    seen = []
-
-    def noted(network, **inputs):
-        is_padded = not inputs["attention_mask"].all()
-        has_pixels = "pixel_values" in inputs
-        seen.append((is_padded, has_pixels, torch.backends.cuda.cudnn_sdp_enabled()))
-        return real(network, **inputs)
-
-    monkeypatch.setattr(GenerationMixin, "generate", noted)
-    return seen
-
-
-def test_cudnn_attends_to_no_padded_batch_of_text(make, family, requests, attention):
-    import torch
-
-    model = make(batch_size=8, max_tokens=1)
-    model.answer(of_lengths(requests, [10, 10, 10]))
-    model.answer(of_lengths(requests, [10, 20, 30]))
-    assert torch.backends.cuda.cudnn_sdp_enabled()
-    assert {is_padded for is_padded, _, _ in attention} == {False, True}
-    assert any(has_pixels for _, has_pixels, _ in attention) == (family == "llava")
-    for is_padded, has_pixels, may_cudnn in attention:
-        assert may_cudnn == (has_pixels or not is_padded)
-
-
-@pytest.mark.parametrize("family", ["llama"], indirect=True)
-def test_cudnn_attends_again_after_a_batch_that_failed(make, requests, monkeypatch):
-    import torch
-    from transformers import GenerationMixin
-
-    def broken(network, **inputs):
-        raise ValueError("no answer")
-
-    monkeypatch.setattr(GenerationMixin, "generate", broken)
-    with pytest.raises(ModelError, match="no answer"):
-        make(batch_size=8).answer(of_lengths(requests, [10, 20, 30]))
-    assert torch.backends.cuda.cudnn_sdp_enabled()
-
-
 @pytest.mark.parametrize("family", ["llava", "llama", "t5"], indirect=True)
 @pytest.mark.parametrize(("temperature", "batch_size"), [(0.0, 1), (0.0, 4), (0.8, 3), (0.8, 32)])
 def test_an_answer_depends_neither_on_its_batch_nor_on_the_order(
