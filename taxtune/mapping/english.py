@@ -170,5 +170,7 @@ SAYS_NOTHING = FILLER | TAIL | LIKENESS | DESCRIBING | PICTURE
 OTHER_KEYS = _words(
     "confidence reason reasoning explanation description habitat diet location probability score note notes color "
     "colour rationale justification evidence features characteristics size distribution range behavior behaviour "
-    "question prompt details comment thought thoughts thinking analysis"
+    "question prompt details comment thought thoughts thinking analysis similar alternative alternatives alternate "
+    "other others lookalike lookalikes options choices distractor distractors differential distinguished not ruled "
+    "excluded rejected image information info context background quality environment surroundings metadata"
 )
