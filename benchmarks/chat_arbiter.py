@@ -158,7 +158,7 @@ class Bed:
         answers: A row per answer: its `file`, `answer`, `wanted`, the acceptable nodes, and `read`,
             its placement without an arbiter.
         placed: The placements with the recorded choices.
-        arbiter: What was asked and chosen.
+        arbiter: Its questions, and the choices that were recorded.
     """
 
     taxonomy: Taxonomy
