@@ -70,6 +70,8 @@ END = st.sampled_from(["", "s", " specimen", " image", " itself"])
 @given(LABELS, FRONT, END, st.sampled_from([str.lower, str.upper, str]))
 def test_a_whole_name_is_read_as_itself(label, front, end, case):
     """Whatever fillers stand around it, in any case, in the singular and the plural."""
+    if end == "s" and label.endswith("s"):
+        end = ""
     mention = mention_of(DEVICES, front + case(label + end))
     assert mention.nodes == DEVICES.exact(label.lower().replace("-", " ").split())
     assert mention.strength is Strength.WHOLE
@@ -83,7 +85,9 @@ def test_what_only_describes_does_not_change_a_name(label, word):
     assert described.nodes == mention_of(DEVICES, label).nodes
 
 
-@pytest.mark.parametrize("compound", ["printer cable", "a wooden chair cushion", "red computer desk"])
+@pytest.mark.parametrize(
+    "compound", ["printer cable", "a wooden chair cushion", "red computer desk"]
+)
 def test_a_noun_that_only_heads_names_is_nothing_before_another_noun(compound):
     assert mention_of(DEVICES, compound) is None
 
