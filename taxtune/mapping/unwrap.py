@@ -8,41 +8,48 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, takewhile
-from typing import Literal
+from typing import Literal, TypeVar
 
 from taxtune.mapping import english
 from taxtune.thoughts import without_thoughts
 
 __all__ = ["Block", "unwrap"]
 
-_FIRST_TURN = re.compile(r"^\s*#{2,}\s*(?:human|user)\s*:.*?#{2,}\s*assistant\s*:", re.S | re.I)
-_NEXT_TURN = re.compile(r"(?<=\S)\s*#{2,}\s*(?:human|user|assistant)\s*:.*", re.S | re.I)
-_FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.S)
-_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
-_URL = re.compile(r"\b(?:https?://|www\.)\S+")
-_TAG = re.compile(
-    r"</?(?:answer|a|b|br|code|div|em|final|h\d|i|label|li|ol|p|pre|s|span|strong|u|ul)(?:\s[^<>\n]{0,80})?/?>"
-    r"|<\|(?:begin|end)_of_box\|>",
-    re.I,
-)
-_LATEX = re.compile(r"\\(?:boxed|text|textit|textbf|emph)\s*\{([^{}]*)\}")
+_TURN = re.compile(r"#{2,}\s*(?:human|user|assistant)\s*:", re.I)
 _STAR = re.compile(r"^\s*\*\s+", re.M)
-_MARKUP = re.compile(r"\*+|`+|~~|^\s*#+\s*|^\s*>+\s*|(?<!\w)_+|_+(?!\w)", re.M)
-_QUOTES = re.compile(r"[\"“”„«»‹›]|(?<!\w)['‘’](?=\w)|(?<=\w)['’](?!\w)")
-_SNAKE = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
+_MARKUP = re.compile(
+    r"""
+    \b(?:https?://|www\.)\S+
+    | </?(?:answer|a|b|br|code|div|em|final|h\d|i|label|li|ol|p|pre|s|span|strong|u|ul)
+        (?:\s[^<>\n]{0,80})?/?>
+    | <\|(?:begin|end)_of_box\|>
+    | \\(?:boxed|text\w*|emph)\b | [{}] | !?\[(?=[^\]\n]*\]\() | \]\(
+    | ```\w* | \*+ | `+ | ~~ | ^\s*[#>|]+
+    | (?<!\w)_+ | _+(?!\w) | (?<=[^\W_])_+(?=[^\W_])
+    | ["“”„«»‹›] | (?<!\w)['‘’](?=\w) | (?<=\w)['’](?!\w)
+    """,
+    re.M | re.I | re.X,
+)
+_TABLE_HEAD = re.compile(r"^[^|\n]*\|.*\n[ \t|:]*-[-:| \t]*$", re.M)
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _MARKER = re.compile(
     r"(?:(?:^|[\s.!?(])(?:final answer|answer|answer is|ans|prediction|output|assistant)"
     r"|(?:^|[.!?\n'\"”’])\s*A)\s*[:：=]\s*",
     re.I,
 )
-_BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}[.):]\s*|\(?[a-h]\)\s+)", re.I)
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent\b)")
+_BULLET = re.compile(r"^\s*(?:[-•·▪◦*+–—]\s+|\(?\d{1,2}\s*[.):|]\s*|\(?[a-h]\)\s+)", re.I)
+#: A number that ranks a candidate: "70%", "0.7", "score: 7".
+_SHARE = re.compile(
+    r"(?:(?:confidence|likelihood|probability|score)\W{1,4}(?=\d)"
+    r"|\b(?=0\.\d+\b(?!\s*\w))|\b(?=\d+(?:\.\d+)?\s*(?:%|percent\b)))"
+    r"(\d+(?:\.\d+)?)\s*(?:%|percent\b)?",
+    re.I,
+)
 _CANDIDATES = re.compile(r"[,;]\s|\bor\b")
-
 
 #: How lines hang together: guesses, each of its own; fields that name one thing; prose.
 BlockLink = Literal["list", "same", ""]
+_Candidate = TypeVar("_Candidate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,41 +71,46 @@ class Block:
 def unwrap(answer: str) -> tuple[Block, ...]:
     """Returns the content of an answer without its format.
 
-    Of JSON, the texts stay, but not those of keys such as "reason". Of a text with markers such as
-    "A:" or "Final answer:", what follows the last one stays. Of candidates with percentages, the
-    likeliest one stays. Markdown, quotes, tags and list numbers go.
+    Of JSON, the texts stay; those of keys such as "reason" or "similar" stay only if there are no
+    others. Of a text with markers such as "A:" or "Final answer:", what follows the last one stays.
+    Of candidates with percentages or scores, in lines, a table or JSON, the likeliest one stays.
+    Markdown, quotes, tags and list numbers go.
 
     Returns:
         The parts in the order in which they answer "what is this?".
     """
     text = without_thoughts(answer) or ""
-    text = _NEXT_TURN.sub("", _FIRST_TURN.sub("", text))
-    fenced = _FENCE.search(text)
-    if fenced and fenced[1].strip():
-        text = fenced[1]
+    turns = _TURN.split(text)
+    text = turns[0] if turns[0].strip() else turns[-1]
     values, link = _json_values(text)
     if values:
         lines: list[str] = []
         for value in values:
-            lines += map(str.strip, _clean(value).splitlines())
+            lines += _answering_lines(value)
         return _blocks([(lines, link if len(values) > 1 else "")])
-    lines = _likeliest(_filled_lines(_after_marker(_clean(text))))
     parts: list[tuple[list[str], BlockLink]] = []
-    for is_list, group in groupby(lines, _is_bulleted):
-        items = [_BULLET.sub("", line) for line in group]
+    for is_list, group in groupby(_answering_lines(text), _is_bulleted):
+        items = list(group)
         parts.append((items, "list" if is_list and len(items) > 1 else ""))
     return _blocks(parts)
 
 
 def _blocks(parts: list[tuple[list[str], BlockLink]]) -> tuple[Block, ...]:
-    """Returns the parts as blocks, without lines and parts that are empty."""
+    """Returns the parts as blocks, without list marks, and without lines and parts that are empty."""
     blocks = []
     for lines, link in parts:
-        stripped = [line.strip(" \t.;,:") for line in lines]
+        words = [_BULLET.sub("", line).split() for line in lines]
+        stripped = [" ".join(line).strip(" .;,:|()$–—-") for line in words]
         filled = tuple(filter(None, stripped))
         if filled:
             blocks.append(Block(lines=filled, link=link))
     return tuple(blocks)
+
+
+def _answering_lines(text: str) -> list[str]:
+    """Returns the lines of a text that answer, without markup but with list marks."""
+    text = _after_marker(_clean(text))
+    return _likeliest_lines(_filled_lines(text))
 
 
 def _filled_lines(text: str) -> list[str]:
@@ -109,36 +121,39 @@ def _is_bulleted(line: str) -> bool:
     return _BULLET.match(line) is not None
 
 
-def _likeliest(lines: list[str]) -> list[str]:
-    """Returns the candidate with the highest percentage: of "Beagle (70%), Basset (20%)"."""
-    candidates = lines
-    if sum(bool(_PERCENT.search(line)) for line in lines) < 2:
-        candidates = []
-        for line in lines:
-            candidates += filter(str.strip, _CANDIDATES.split(line))
-    percentages = []
-    for candidate in candidates:
-        percentages.append(max(map(float, _PERCENT.findall(candidate)), default=0.0))
-    highest = max(percentages, default=0.0)
-    has_several = sum(percentage > 0 for percentage in percentages) > 1
-    if has_several and percentages.count(highest) == 1:
-        return [candidates[percentages.index(highest)]]
+def _likeliest_lines(lines: list[str]) -> list[str]:
+    """Returns the candidate with the highest share: of "Beagle (70%), Basset (20%)"."""
+    candidates: list[str] = []
+    for line in lines:
+        candidates += filter(str.strip, _CANDIDATES.split(line))
+    for several in (lines, candidates):
+        likeliest = _likeliest(several)
+        if len(likeliest) < len(several):
+            return [_SHARE.sub(" ", line) for line in likeliest]
     return lines
+
+
+def _likeliest(candidates: list[_Candidate]) -> list[_Candidate]:
+    """Returns the candidates with the highest share, or else all, if only one or none has any."""
+    shares = []
+    for candidate in candidates:
+        numbers = _SHARE.findall(str(candidate))
+        shares.append(max(map(float, numbers), default=0.0))
+    if sum(share > 0 for share in shares) < 2:
+        return candidates
+    pairs = zip(candidates, shares, strict=True)
+    return [candidate for candidate, share in pairs if share == max(shares)]
 
 
 def _clean(text: str) -> str:
     """Returns a text without markup."""
     text = html.unescape(text)
-    text = _LINK.sub(r"\1", text)
-    text = _LATEX.sub(r"\1", text)
-    text = _URL.sub(" ", text)
-    text = _TAG.sub(" ", text)
+    text = _TABLE_HEAD.sub("", text)
     text = _STAR.sub("- ", text)
-    text = _MARKUP.sub("", text)
-    text = _SNAKE.sub(" ", text)
+    text = _MARKUP.sub(" ", text)
     if not re.search(r"\s", text.strip()):
         text = _CAMEL.sub(" ", text)
-    return _QUOTES.sub("", text)
+    return text
 
 
 def _after_marker(text: str) -> str:
@@ -161,21 +176,19 @@ def _json_values(text: str) -> tuple[list[str], BlockLink]:
         value, _ = json.JSONDecoder().raw_decode(text[opening.start() :])
     except (ValueError, RecursionError):
         return [], ""
-    if not isinstance(value, dict):
-        return _texts(value), "list"
-    is_flat = not any(isinstance(item, list | dict) for item in value.values())
-    return _texts(value), "same" if is_flat else "list"
+    texts = _texts(value, english.OTHER_KEYS) or _texts(value, frozenset())
+    return texts, "list" if "[" in text else "same"
 
 
-def _texts(value: object) -> list[str]:
+def _texts(value: object, other_keys: frozenset[str]) -> list[str]:
     texts: list[str] = []
     if isinstance(value, str) and value.strip():
         texts.append(value)
     elif isinstance(value, list):
-        for item in value:
-            texts += _texts(item)
+        for item in _likeliest(value):
+            texts += _texts(item, other_keys)
     elif isinstance(value, dict):
         for key, item in value.items():
-            if english.OTHER_KEYS.isdisjoint(re.findall(r"[a-z]+", key.lower())):
-                texts += _texts(item)
+            if other_keys.isdisjoint(re.findall(r"[a-z]+", key.lower())):
+                texts += _texts(item, other_keys)
     return texts
