@@ -1,9 +1,9 @@
-"""Reads a line of an answer as noun phrases, each asserted, compared, mere context, or denied.
+"""Reads a line of an answer as noun phrases, each said more or less firmly.
 
-English closes its classes of small words, and only those are listed (`english`). A verb is known by
-where it stands: a word in -ing behind something that the tree names ("a dog holding ..."), or
-whatever stands before an article in the middle of a phrase ("a fox chases | a rabbit"). The object
-of such a verb is context.
+A phrase is asserted, guessed, compared with, mere context, or denied. English closes its classes of
+small words, and only those are listed (`english`). A verb is known by where it stands: a word in
+-ing behind something that the tree names ("a dog holding ..."), or whatever stands before an article
+in the middle of a phrase ("a fox chases | a rabbit"). The object of such a verb is context.
 """
 
 from __future__ import annotations
@@ -251,9 +251,9 @@ class _Reader:
         if self.force is Force.ASSERTED:
             self.force = Force.CONTEXT
 
-    def _main_clause(self, before: str) -> None:
-        """Goes on with the main clause, but not within "with carrots and possibly chicken"."""
-        if self.force is Force.CONTEXT and before != "and":
+    def _main_clause(self) -> None:
+        """Goes on with the main clause."""
+        if self.force is Force.CONTEXT:
             self.force = Force.ASSERTED
 
     def _punctuation(self, mark: str) -> None:
@@ -286,7 +286,7 @@ class _Reader:
             self._flush(Link.LIST)
             self.turn += 1
             self.at_most = Force.ASSERTED
-            self._main_clause(before)
+            self._main_clause()
         is_seen = lower == "like" and before in english.SEEMS  # "it looks like a robin"
         if is_seen or lower in english.TENTATIVE:
             self._flush(Link.LIST)
@@ -302,8 +302,8 @@ class _Reader:
             self.force = Force.DENIED
         elif lower in english.NEGATION:
             self._flush(Link.LIST)
-            if after in english.TO_BE_SEEN:
-                self._deny_only_phrase()
+            if after in english.TO_BE_SEEN and self.phrases:
+                self.phrases[-1] = replace(self.phrases[-1], force=Force.DENIED)
             self.force = Force.DENIED
             self.denied = True
         elif lower in english.COMPARISON or (lower == "like" and after in english.ARTICLES):
@@ -311,8 +311,6 @@ class _Reader:
             self.force = max(self.force, Force.COMPARED)
         elif lower in english.ALTERNATIVE:
             self._flush(Link.OR)
-            if lower not in ("or", "either"):
-                self._main_clause(before)
         elif lower == "aka" or (lower == "known" and after == "as"):
             self._flush(Link.SAME)
         elif lower in english.PREPOSITIONS and before in english.TELLING:
@@ -325,7 +323,7 @@ class _Reader:
             if self.named:
                 self._context()
         elif lower in english.BREAKS:
-            self._break(lower, before)
+            self._break(lower)
         elif lower == "and" and after in english.ARTICLES:
             self._flush(Link.OR)  # in "a duck and a swan" neither describes the other more closely
         elif self._is_verb(word):
@@ -338,7 +336,7 @@ class _Reader:
                     self._context()
             self.current.append(word)
 
-    def _break(self, lower: str, before: str) -> None:
+    def _break(self, lower: str) -> None:
         """Reads a word that ends a phrase and belongs to none."""
         self._flush(Link.LIST if self.current else self.pending_link)
         if self.phrases and lower in ("which", "who", "that", "whose"):
@@ -346,13 +344,7 @@ class _Reader:
         elif lower in english.COPULAS and self.pending_link is Link.LIST:
             self.pending_link = Link.PREDICATE
         if lower in english.VERBS:
-            self._main_clause(before)
-
-    def _deny_only_phrase(self) -> None:
-        """Denies what the sentence says so far if that is one thing: "a robin is not visible"."""
-        phrases = [phrase for phrase in self.phrases if phrase.sentence == self.sentence]
-        if len(phrases) == 1:
-            self.phrases[-1] = replace(phrases[0], force=Force.DENIED)
+            self._main_clause()
 
     def _is_verb(self, word: Word) -> bool:
         """Tells whether a word says what a named thing does: "a dog holding sticks".

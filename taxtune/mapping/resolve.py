@@ -162,7 +162,10 @@ def _with_asides(
     node: int,
     asides: list[Name],
 ) -> int:
-    """Returns the closer node that context names: in "a tomato leaf infected with late blight"."""
+    """Returns the closer node that context or a guess names.
+
+    Such are "a tomato leaf infected with late blight", "a finch, perhaps a goldfinch".
+    """
     closer: list[int] = []
     for name in asides:
         mention = name.mention

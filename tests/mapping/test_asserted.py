@@ -30,8 +30,15 @@ def named(tree):
         for name in mapper.taxonomy.names(node):
             placed = mapper.place_one(name)
             adds_nothing = name.lower().split()[-1] in english.TAIL  # "apartment complex"
-            is_plain = name.replace(" ", "").isalpha() and not adds_nothing and name[-2] != " "
-            if is_plain and placed.stage is Stage.NAME and placed.node == node:
+            says_little = english.SAYS_NOTHING.issuperset(name.lower().split())  # "camera"
+            is_plain = name.replace(" ", "").isalpha() and name[-2] != " "
+            if (
+                is_plain
+                and not adds_nothing
+                and not says_little
+                and placed.stage is Stage.NAME
+                and placed.node == node
+            ):
                 found.append((name, node))
     return found
 
@@ -94,7 +101,9 @@ def test_what_is_said_after_all_counts(said, drawn):
 def test_of_nested_names_the_deepest_counts(listed, drawn):
     mapper, (name, node) = drawn
     above = mapper.taxonomy.path(node)[1:-1]
-    kinds = [kind for kind in above if kind.isalpha() and mapper.place_one(kind).stage is Stage.NAME]
+    kinds = [
+        kind for kind in above if kind.isalpha() and mapper.place_one(kind).stage is Stage.NAME
+    ]
     items = [name, *kinds] if listed is str else [*kinds, name]
     assert mapper.place_one(", ".join(items)).node == node
 

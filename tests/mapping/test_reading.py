@@ -14,6 +14,9 @@ class Names:
     def locate(self, words):
         return self.places
 
+    def exact(self, words):
+        return [word for word in words if word in self.words]
+
     def mentions(self, words):
         return not self.words.isdisjoint(words)
 
