@@ -185,7 +185,7 @@ class Domains:
     def acceptable(self, *, anew: bool) -> list[list[bool]]:
         """Returns for the answers of each domain whether they are placed acceptably, by trees learnt anew or not."""
         lexicons = [mapper._lexicon for mapper in self.mappers]
-        for holder in [*MODULES.values(), *lexicons, *(lexicon.kinds for lexicon in lexicons)]:
+        for holder in [*MODULES.values(), *lexicons]:
             for value in vars(holder).values():
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()

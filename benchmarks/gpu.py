@@ -368,6 +368,53 @@ def static(report: Report, quick: bool) -> None:
             )
 
 
+def padding(report: Report, quick: bool) -> None:
+    """Times a step of a padded batch, in lengths that are new and again, without cuDNN and with."""
+    shape = REAL["qwen2_5_vl"]
+    dtype = "bfloat16"
+    count = 32
+    if quick:
+        shape = scaled(shape, width=16, depth=16)
+        dtype = "float32"
+        count = 2
+    with tempfile.TemporaryDirectory() as work:
+        plan = make_plan(Path(work), shape=shape, dtype=dtype, prompts=2, images=count, tokens=16)
+        network, processor = make_model(
+            "qwen2_5_vl", shape, dtype=dtype, device=DEVICE, only_words=True
+        )
+        vlm = Made(network, processor, replace(plan, batch_size=2 * count))
+        requests = [
+            Request(prompt, Path(image)) for prompt in plan.prompts for image in plan.images
+        ]
+        questions = [vlm._prepare(request) for request in requests]
+        report.head("cuDNN", "lengths", "step, ms")
+        # Without it first, so that it has met no length before.
+        for has_cudnn in (False, True):
+            torch.backends.cuda.enable_cudnn_sdp(has_cudnn)
+            generate_timed(vlm, questions, 2)
+            for lengths in ("new", "again"):
+                prefill = generate_timed(vlm, questions, 2)
+                step = (generate_timed(vlm, questions, 16) - prefill) / 14 * 1e3
+                report.figures[f"cuDNN {has_cudnn}, {lengths}"] = step
+                report.row("yes" if has_cudnn else "no", lengths, f"{step:.1f}")
+
+
+def generate_timed(vlm: Made, questions: Sequence[Any], tokens: int) -> float:
+    """Returns the seconds of so many tokens for each question of one batch."""
+    inputs = vlm._collate(questions)
+    synchronize()
+    began = time.perf_counter()
+    vlm._network.generate(**inputs, max_new_tokens=tokens, do_sample=False)
+    synchronize()
+    return time.perf_counter() - began
+
+
+def synchronize() -> None:
+    """Waits until the device has done all that it was given."""
+    if CUDA:
+        torch.cuda.synchronize()
+
+
 # -- a run -----------------------------------------------------------------------------------------
 
 RUN = """
@@ -419,6 +466,7 @@ STEPS: dict[str, tuple[str, Callable[[Report, bool], None]]] = {
     "probabilities": ("Probabilities of names", probabilities),
     "mllama": ("Llama-3.2-11B-Vision's shape", partial(throughput, "mllama")),
     "qwen2_5_vl": ("Qwen2.5-VL-7B's shape", partial(throughput, "qwen2_5_vl")),
+    "padding": ("A step of a padded batch, Qwen2.5-VL-7B's shape, 64 rows", padding),
     "tuning": ("A tuning run of the field guide", tuning),
     "static": ("A static cache, Qwen2.5-VL-7B's shape (transformers compiles no Mllama)", static),
 }
