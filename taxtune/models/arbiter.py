@@ -207,9 +207,7 @@ class ChatArbiter:
         return choices
 
 
-def _counted(
-    questions: Sequence[Question], choices: Sequence[int | None], failed: int
-) -> Choices:
+def _counted(questions: Sequence[Question], choices: Sequence[int | None], failed: int) -> Choices:
     agreed = moved = moved_sure = 0
     for question, choice in zip(questions, choices, strict=True):
         if choice == question.read:

@@ -11,7 +11,10 @@ from taxtune.taxonomy import Taxonomy
 
 CARS = ["hatchback", "estate car", "sports car", "limousine"]
 BIRDS = {
-    "passerine": {"thrush": {"Turdus": ["blackbird", "fieldfare"]}, "crow": {"Corvus": ["jackdaw"]}},
+    "passerine": {
+        "thrush": {"Turdus": ["blackbird", "fieldfare"]},
+        "crow": {"Corvus": ["jackdaw"]},
+    },
     "crane bird": {"Grus": ["common crane"]},
 }
 SPARE = {f"group {i}": {f"kind {i}": [f"thing {i}-{j}" for j in range(20)]} for i in range(20)}
