@@ -2,7 +2,7 @@
 
 The model is shown numbered nodes. Its reply is a number, so whatever an answer says to the model,
 it can at most have another of its candidates chosen. Replies are kept on disk by everything that
-makes the question: the model, the wording, what was asked, the answer and the nodes. Where a call
+makes the question: the model, the wording, the question, the answer and the nodes. Where a call
 fails after all its attempts, or a reply is no number of a node, the answer stays where reading put
 it; both are counted. The failed call is made again the next time, the unreadable reply is not.
 """
