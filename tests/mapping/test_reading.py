@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from taxtune.mapping.reading import Link, Force, read_line
+from taxtune.mapping.reading import Force, Link, read_line
 
 
 class Names:
