@@ -1,134 +1,435 @@
-"""What a chat model gains as the mapper's arbiter, on answers placed by hand.
+"""What a chat model gains as the mapper's arbiter, and what its confidence should be, from recorded replies.
 
-    python benchmarks/chat_arbiter.py --trees trees/ --placed placed_fresh.jsonl --model openai/gpt-4o-mini
+    python benchmarks/chat_arbiter.py                          # the figures of the replies recorded so far
+    python benchmarks/chat_arbiter.py --fit                    # and a confidence, by agreement with reading
+    python benchmarks/chat_arbiter.py --model openai/gpt-4o-mini          # asks about what lacks a reply
+    python benchmarks/chat_arbiter.py --against chat/OTHER.jsonl          # two wordings side by side
 
-The default mapper places the answers; the chat model is asked about those with the lowest
-confidence (half of them, or the `--share` that is given). Printed are the placements that are
-acceptable before and after, how often reading and arbiter agree and what either is worth, and how
-much of what the best choice among the candidates would gain (the oracle) is reached: "gain".
+`chat/answers.jsonl` holds 340 answers of `domains` that are asked about, from all 49 trees. A reply is
+kept as the path that was chosen and the paths that were offered, in `chat/WORDING.jsonl`, where WORDING
+is the digest of the request's wording: another wording has a file of its own. A reply stands where the
+candidates have changed as long as its node is offered and nothing is offered below it that was not
+before; else the answer lacks a reply, and counts as reading placed it.
+
+Answers of one's own, placed by hand, need their trees and a folder for the replies:
+
+    python benchmarks/chat_arbiter.py --placed placed.jsonl --trees trees/ --folder replies/ --model MODEL
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
-from taxtune.mapping import Mapper
-from taxtune.mapping.config import DOUBTFUL, NONE_OF_THESE, Question
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.arbiter import DOMAINS, cases, confidences, fitted
+from taxtune.mapping import Mapper, Placement, Stage
+from taxtune.mapping.config import NONE_OF_THESE, Question
+from taxtune.metrics.confidence import calibration_error
 from taxtune.models import ModelSettings, RetryPolicy
 from taxtune.models.arbiter import ChatArbiter
-from taxtune.taxonomy import Taxonomy, read_taxonomy
+from taxtune.taxonomy import Taxonomy
+
+FOLDER = Path(__file__).parent / "chat"
+ANSWERS = "answers.jsonl"
+#: A rough rule for English and for the tokenizers of today.
+CHARACTERS_A_TOKEN = 4
+BINS = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
+#: What `--write` writes stands below this line.
+HEADING = "## Figures\n"
+SIGNALS = ["agrees", "confidence if it agrees", "confidence if it differs"]
 
 
-def read_rows(
-    files: Sequence[Path], trees: Path, similarity: str
-) -> tuple[pd.DataFrame, dict[str, Taxonomy]]:
-    """Returns a row per answer with its placement, what is acceptable and the candidates.
+# -- recorded replies ----------------------------------------------------------------------------------
 
-    And the trees by name.
+
+@dataclass(frozen=True)
+class Reply:
+    """What a chat model chose.
+
+    Attributes:
+        choice: The path of the node, its labels joined by "/"; None for none of the candidates.
+        offered: The paths of the candidates.
     """
-    answers = pd.concat([pd.read_json(file, lines=True) for file in files], ignore_index=True)
-    rows = []
-    known = {}
-    for name, group in answers.groupby("tree", sort=False):
-        known[str(name)] = tree = read_taxonomy(trees / str(name))
-        nodes = {tree.path(v): v for v in range(len(tree))}
-        mapper = Mapper(tree, similarity)
+
+    choice: str | None
+    offered: frozenset[str]
+
+    def stands(self, offered: Iterable[str]) -> bool:
+        """Tells whether the model would presumably choose the same among other candidates."""
+        new = set(offered) - self.offered
+        if self.choice is None:
+            return not new
+        is_closer = any(path.startswith(f"{self.choice}/") for path in new)
+        return self.choice in offered and not is_closer
+
+
+class Replies:
+    """The replies of one wording, in a file of JSON lines."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._replies: dict[tuple[str, str], Reply] = {}
+        if file.exists():
+            for row in read_lines(file):
+                reply = Reply(choice=row["choice"], offered=frozenset(row["offered"]))
+                self._replies[row["tree"], row["answer"]] = reply
+
+    def __len__(self) -> int:
+        return len(self._replies)
+
+    def find(self, tree: str, answer: str, offered: Sequence[str]) -> Reply | None:
+        """Returns the reply about an answer, if there is one that stands among these candidates."""
+        reply = self._replies.get((tree, answer))
+        return reply if reply is not None and reply.stands(offered) else None
+
+    def add(self, tree: str, answer: str, reply: Reply) -> None:
+        """Keeps the reply about an answer, in place of one that it may have had."""
+        self._replies[tree, answer] = reply
+
+    def save(self) -> None:
+        """Writes the file, sorted, so that two versions of it can be compared."""
+        lines = []
+        for (tree, answer), reply in sorted(self._replies.items()):
+            row = {"tree": tree, "answer": answer, "choice": reply.choice}
+            row["offered"] = sorted(reply.offered)
+            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text("".join(lines), encoding="utf-8")
+
+
+@dataclass
+class RecordedArbiter:
+    """Chooses what was recorded, or nothing, and remembers what it was asked.
+
+    Attributes:
+        tree: The name of the tree.
+        replies: The recorded replies.
+        asked: The questions, by the text of the answer.
+        chosen: The choices that stand, by the text of the answer.
+    """
+
+    tree: str
+    replies: Replies
+    asked: dict[str, Question] = field(default_factory=dict)
+    chosen: dict[str, int] = field(default_factory=dict)
+    identity: ClassVar = {"name": "recorded"}
+
+    def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> list[int | None]:
+        """Returns the recorded choices; None where no reply is known that stands."""
+        for question in questions:
+            self.asked[question.answer] = question
+            offered = {path_of(taxonomy, node): node for node in question.candidates}
+            reply = self.replies.find(self.tree, question.answer, list(offered))
+            if reply is not None:
+                chosen = NONE_OF_THESE if reply.choice is None else offered[reply.choice]
+                self.chosen[question.answer] = chosen
+        return [self.chosen.get(question.answer) for question in questions]
+
+    @property
+    def missing(self) -> list[Question]:
+        """The questions that no reply is known to."""
+        return [question for answer, question in self.asked.items() if answer not in self.chosen]
+
+
+def path_of(taxonomy: Taxonomy, node: int) -> str:
+    return "/".join(taxonomy.path(node))
+
+
+# -- the bed -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Bed:
+    """The answers on one tree.
+
+    Attributes:
+        taxonomy: The tree.
+        answers: A row per answer: its `file`, `answer`, `wanted`, the acceptable nodes, and `read`,
+            its placement without an arbiter.
+        placed: The placements with the recorded choices.
+        arbiter: Its questions, and the choices that were recorded.
+    """
+
+    taxonomy: Taxonomy
+    answers: pd.DataFrame
+    placed: list[Placement]
+    arbiter: RecordedArbiter
+
+
+def make_beds(
+    placed: list[Path],
+    trees: list[Path],
+    replies: Replies,
+    *,
+    listed: set[tuple[str, str]] | None,
+    share: float,
+) -> list[Bed]:
+    """Returns the answers of each tree with their placements.
+
+    Args:
+        placed: Files of placed answers.
+        trees: Folders of their trees.
+        replies: The recorded replies.
+        listed: The answers that count, each with its tree; None for all.
+        share: Of the answers of each file that are asked about, those with the least confidence.
+    """
+    mappers = {}
+    parts = []
+    for name, taxonomy, group in cases(placed, trees):
+        if listed is not None:
+            group = group[[(name, answer) in listed for answer in group.answer]]
+        mappers[name] = Mapper(taxonomy)
+        group = group.assign(read=mappers[name].place(list(group.answer)))
+        parts.append(group)
+    answers = pd.concat(parts)
+    answers["confidence"] = [placement.confidence for placement in answers.read]
+    answers = answers[[placement.stage is not Stage.NAME for placement in answers.read]]
+    places = answers.groupby("file").confidence.rank(method="first", pct=True)
+    beds = []
+    for name, group in answers[places <= share].groupby("tree", sort=False):
+        mapper = mappers[name]
+        mapper.arbiter = RecordedArbiter(tree=name, replies=replies)
         placements = mapper.place(list(group.answer))
-        for row, one, candidates in zip(
-            group.itertuples(), placements, mapper.candidates(placements), strict=True
-        ):
-            wanted = [
-                path.split("/") if isinstance(path, str) else path for path in (row.node, *row.also)
-            ]
-            acceptable = {
-                nodes[tuple(path)] if isinstance(path, list) else tree.root for path in wanted
-            }
-            known_of = {
-                "tree": name,
-                "answer": one.answer,
-                "confidence": one.confidence,
-                "node": one.node,
-            }
-            rows.append(known_of | {"acceptable": acceptable, "candidates": candidates})
-    return pd.DataFrame(rows), known
+        beds.append(
+            Bed(
+                taxonomy=mapper.taxonomy,
+                answers=group,
+                placed=placements,
+                arbiter=mapper.arbiter,
+            )
+        )
+    return beds
+
+
+def choose_answers(size: int, seed: int) -> list[tuple[str, str]]:
+    """Draws answers that are asked about, evenly over files, trees and styles; returns trees and answers.
+
+    The answers are put in this order, at random within a style, and each n-th is taken.
+    """
+    rng = np.random.default_rng(seed)
+    rows = []
+    for name, taxonomy, group in cases(sorted(DOMAINS.glob("*.jsonl")), [DOMAINS / "trees"]):
+        placements = Mapper(taxonomy).place(list(group.answer))
+        for row, placement in zip(group.itertuples(), placements, strict=True):
+            if placement.stage is not Stage.NAME:
+                rows.append((row.file, name, row.style, rng.random(), row.answer))
+    rows.sort()
+    places = (np.arange(size) + rng.random()) * len(rows) / size
+    return [(rows[int(place)][1], rows[int(place)][4]) for place in places]
+
+
+def ask(arbiter: ChatArbiter, beds: list[Bed], replies: Replies, *, at_a_time: int) -> None:
+    """Asks a chat model about what lacks a reply; each reply is written to the file as it comes."""
+    with ThreadPoolExecutor(max_workers=at_a_time) as pool:
+        calls = {}
+        for bed in beds:
+            for question in bed.arbiter.missing:
+                calls[pool.submit(arbiter, bed.taxonomy, [question])] = (bed, question)
+        for call in as_completed(calls):
+            bed, question = calls[call]
+            [choice] = call.result()
+            if choice is None:
+                continue
+            path = None if choice == NONE_OF_THESE else path_of(bed.taxonomy, choice)
+            offered = frozenset(path_of(bed.taxonomy, node) for node in question.candidates)
+            reply = Reply(choice=path, offered=offered)
+            replies.add(bed.arbiter.tree, question.answer, reply)
+            replies.save()
+
+
+# -- figures -------------------------------------------------------------------------------------------
+
+
+def as_rows(beds: list[Bed], arbiter: ChatArbiter) -> pd.DataFrame:
+    """Returns a row per answer that was asked about: how it was read and chosen, and what it cost."""
+    rows = []
+    for bed in beds:
+        for row, placed in zip(bed.answers.itertuples(), bed.placed, strict=True):
+            read = row.read
+            question = bed.arbiter.asked.get(read.answer.strip())
+            if question is None:
+                continue
+            choice = bed.arbiter.chosen.get(question.answer)
+            by_reading = NONE_OF_THESE if read.abstained or read.off_tree else read.node
+            said = "no reply"
+            if choice is not None:
+                said = "agrees" if choice == by_reading else "differs"
+            rows.append(
+                {
+                    "tree": bed.arbiter.tree,
+                    "file": row.file,
+                    "answer": question.answer,
+                    "stage": str(read.stage),
+                    "confidence": read.confidence,
+                    "arbiter": said,
+                    "before": read.node in row.wanted,
+                    "after": placed.node in row.wanted,
+                    "best": bool(row.wanted & {bed.taxonomy.root, *question.candidates}),
+                    "candidates": len(question.candidates),
+                    "tokens": len(arbiter.prompt(bed.taxonomy, question)) / CHARACTERS_A_TOKEN,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def figures(rows: pd.DataFrame) -> Iterator[str]:
+    """Yields the tables of the answers that have a reply, as lines of Markdown."""
+    replied = rows[rows.arbiter != "no reply"]
+    yield f"{len(replied)} of {len(rows)} answers that are asked about have a reply."
+    if replied.empty:
+        return
+    tokens = replied.tokens.mean()
+    yield f"A request has {replied.candidates.mean():.1f} candidates and about {tokens:.0f} tokens."
+    yield ""
+    yield "| acceptable | n | reading | chat model | best candidate |"
+    yield "|---|---:|---:|---:|---:|"
+    bins = pd.cut(replied.confidence, BINS, right=False)
+    parts = [("all", replied), *replied.groupby("arbiter"), *replied.groupby("file")]
+    parts += [(f"stage {stage}", part) for stage, part in replied.groupby("stage")]
+    for between, part in replied.groupby(bins, observed=True):
+        parts.append((f"confidence {between.left} to {between.right}", part))
+    for name, part in parts:
+        means = [f"{part[column].mean():.3f}" for column in ("before", "after", "best")]
+        yield f"| {name} | {len(part)} | {' | '.join(means)} |"
+
+
+def fit(rows: pd.DataFrame) -> Iterator[str]:
+    """Yields a logistic model of the choices that are acceptable, and what it is worth on trees left out."""
+    replied = rows[rows.arbiter != "no reply"].copy()
+    confidence = replied.confidence.clip(0.01, 0.99)
+    logit = np.log(confidence / (1 - confidence))
+    agrees = replied.arbiter == "agrees"
+    replied[SIGNALS[0]] = agrees.astype(float)
+    replied[SIGNALS[1]] = logit.where(agrees, 0.0)
+    replied[SIGNALS[2]] = logit.where(~agrees, 0.0)
+    replied["acceptable"] = replied.after
+    for tree in replied.tree.unique():
+        is_out = replied.tree == tree
+        model = fitted(replied[~is_out], SIGNALS)
+        replied.loc[is_out, "fitted"] = confidences(model, replied[is_out])
+    yield "| confidence, its tree left out | n | mean | acceptable | calibration error |"
+    yield "|---|---:|---:|---:|---:|"
+    parts = [("all", replied), *replied.groupby("arbiter")]
+    for between, part in replied.groupby(pd.cut(replied.fitted, BINS), observed=True):
+        parts.append((f"{between.left} to {between.right}", part))
+    for name, part in parts:
+        error = calibration_error(part.fitted, part.after)
+        means = f"{part.fitted.mean():.3f} | {part.after.mean():.3f}"
+        yield f"| {name} | {len(part)} | {means} | {error:.3f} |"
+    model = fitted(replied, SIGNALS)
+    yield json.dumps({name: round(value, 3) for name, value in model.items()})
+
+
+def side_by_side(rows: pd.DataFrame, others: pd.DataFrame) -> Iterator[str]:
+    """Yields how two wordings compare on the answers that have a reply under both."""
+    both = rows.merge(others, on=["tree", "answer"], suffixes=("", " there"))
+    both = both[(both.arbiter != "no reply") & (both["arbiter there"] != "no reply")]
+    yield f"{len(both)} answers have a reply under both wordings."
+    yield f"here: {both.after.mean():.3f} acceptable, about {both.tokens.mean():.0f} tokens"
+    yield f"there: {both['after there'].mean():.3f} acceptable"
+    yield f"acceptable here alone: {(both.after & ~both['after there']).sum()}"
+    yield f"acceptable there alone: {(both['after there'] & ~both.after).sum()}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--trees", type=Path, required=True, help="the folder of the trees")
+    parser.add_argument("--choose", type=int, help="draw so many answers of the domains anew")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--placed", type=Path, nargs="+", help="answers: tree, answer, node, also")
+    parser.add_argument("--trees", type=Path, help="the folder of their trees")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where replies are kept")
     parser.add_argument(
-        "--placed", type=Path, nargs="+", required=True, help="answers: tree, answer, node, also"
+        "--share",
+        type=float,
+        default=1.0,
+        help="of each file, the answers with the least confidence",
     )
-    parser.add_argument("--model", required=True, help="PROVIDER/MODEL or local:MODEL")
+    parser.add_argument(
+        "--model", help="asks PROVIDER/MODEL or local:MODEL about what lacks a reply"
+    )
     parser.add_argument("--api-base", help="the address of an OpenAI-compatible server")
-    parser.add_argument("--similarity", default="lexical")
-    parser.add_argument(
-        "--share", type=float, default=0.5, help="of the answers, those with the lowest confidence"
-    )
-    parser.add_argument("--concurrency", type=int, default=16)
+    parser.add_argument("--concurrency", type=int, default=16, help="calls at a time")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds that a call may take")
-    parser.add_argument("--cache-dir", type=Path, help="where replies are kept")
+    parser.add_argument("--cache-dir", type=Path, help="where the model's own words are kept")
+    parser.add_argument(
+        "--replies", type=Path, help="the file of replies, if not the wording's own"
+    )
+    parser.add_argument("--against", type=Path, help="the replies of another wording")
+    parser.add_argument("--fit", action="store_true", help="fit the confidence of a choice")
+    parser.add_argument(
+        "--write", action="store_true", help="write the figures into the folder's README"
+    )
     args = parser.parse_args()
-    every, trees = read_rows(args.placed, args.trees, args.similarity)
-    rows = every.sort_values("confidence", kind="stable")[: round(args.share * len(every))].copy()
+    if args.placed and (args.trees is None or args.folder == FOLDER):
+        parser.error("--placed needs --trees, and a --folder of its own for the replies")
+    if args.choose:
+        chosen = choose_answers(args.choose, args.seed)
+        lines = [
+            json.dumps({"tree": tree, "answer": answer}, ensure_ascii=False)
+            for tree, answer in chosen
+        ]
+        (FOLDER / ANSWERS).write_text("\n".join(lines) + "\n", encoding="utf-8")
     settings = ModelSettings(
         task="text-generation",
         max_tokens=256,
         api_base=args.api_base,
-        concurrency=args.concurrency,
         retry=RetryPolicy(timeout=args.timeout),
     )
-    arbiter = ChatArbiter(args.model, settings, cache_dir=args.cache_dir)
-    groups = dict(list(rows.groupby("tree", sort=False)))
-    asked = [
-        [Question(*one) for one in zip(part.answer, part.candidates, strict=True)]
-        for part in groups.values()
-    ]
-    with ThreadPoolExecutor() as pool:
-        choices = pool.map(arbiter, [trees[str(name)] for name in groups], asked)
-        for part, chosen in zip(groups.values(), choices, strict=True):
-            rows.loc[part.index, "choice"] = pd.array(chosen, dtype="Int64")
-    spent = arbiter.spent()
-    tokens = (
-        spent.prompt_tokens / max(1, spent.calls),
-        spent.completion_tokens / max(1, spent.calls),
-    )
-    print(
-        f"{len(rows)} of {len(every)} answers asked about: {spent.calls} calls, {spent.from_store} from the store,"
-    )
-    print(
-        f"{tokens[0]:.0f} and {tokens[1]:.0f} tokens per call, {rows.candidates.map(len).mean():.1f} candidates"
-    )
-    unread = rows.choice.isna()
-    after = rows.choice.where(~unread, rows.node).replace(NONE_OF_THESE, 0).astype(int)
-    rows["before"] = [node in fit for node, fit in zip(rows.node, rows.acceptable, strict=True)]
-    rows["after"] = [node in fit for node, fit in zip(after, rows.acceptable, strict=True)]
-    rows["oracle"] = [
-        bool(fit & {*nodes, 0}) for nodes, fit in zip(rows.candidates, rows.acceptable, strict=True)
-    ]
-    rows["arbiter"] = (
-        (after == rows.node).map({True: "agrees", False: "differs"}).where(~unread, "no choice")
-    )
-    doubtful = rows[rows.confidence < DOUBTFUL]
-    for name, part in (
-        ("asked", rows),
-        (f"of these below {DOUBTFUL}", doubtful),
-        *doubtful.groupby("arbiter"),
-    ):
-        before = part.before.mean()
-        best = part.oracle.mean()
-        now = part.after.mean()
-        reached = (now - before) / (best - before) if best > before else float("nan")
-        print(
-            f"{name:20s} n {len(part):3d}  before {before:.3f}  after {now:.3f}  oracle {best:.3f}  gain {reached:.2f}"
-        )
+    arbiter = ChatArbiter(args.model or "openai/none", settings, cache_dir=args.cache_dir)
+    replies = Replies(args.replies or args.folder / file_of(arbiter))
+    placed = args.placed or sorted(DOMAINS.glob("*.jsonl"))
+    trees = [args.trees or DOMAINS / "trees"]
+    listed = None if args.placed else listed_answers()
+
+    def made(replies: Replies) -> list[Bed]:
+        return make_beds(placed, trees, replies, listed=listed, share=args.share)
+
+    beds = made(replies)
+    if args.model:
+        ask(arbiter, beds, replies, at_a_time=args.concurrency)
+        beds = made(replies)
+    rows = as_rows(beds, arbiter)
+    lines = [f"Replies: `{replies.file.name}`.", *figures(rows)]
+    print(*lines, sep="\n")
+    if args.write:
+        readme = args.folder / "README.md"
+        text = readme.read_text(encoding="utf-8") if readme.exists() else ""
+        kept = text.partition(HEADING)[0]
+        readme.write_text("\n".join([kept + HEADING, *lines, ""]), encoding="utf-8")
+    if args.against:
+        others = as_rows(made(Replies(args.against)), arbiter)
+        print(*side_by_side(rows, others), sep="\n")
+    if args.fit:
+        print(*fit(rows), sep="\n")
+
+
+def file_of(arbiter: ChatArbiter) -> str:
+    """Returns the name of the file of replies to the wording that an arbiter asks in."""
+    return f"{str(arbiter.identity['prompt'])[:12]}.jsonl"
+
+
+def listed_answers() -> set[tuple[str, str]]:
+    """Returns the trees and answers of the bed."""
+    return {(row["tree"], row["answer"]) for row in read_lines(FOLDER / ANSWERS)}
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Returns the objects in a file of JSON lines."""
+    with file.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
 
 
 if __name__ == "__main__":

@@ -134,8 +134,8 @@ PresetOption = Annotated[
 ArbiterOption = Annotated[
     str | None,
     opt(
-        "Chat model that chooses among candidate nodes where the mapper is in doubt: "
-        "PROVIDER/MODEL or local:MODEL.",
+        "Chat model that reads answers that are not just a name: PROVIDER/MODEL, local:MODEL, or "
+        "none.",
     ),
 ]
 OffTreeAsOption = Annotated[

@@ -26,6 +26,7 @@ from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.history import check_resumable, locked, read_note
 from taxtune.tuning.loop import Callbacks, ComparisonGroup, Tuner
 from taxtune.tuning.metrics import Metric
+from taxtune.tuning.plan import note_reading_alone
 from taxtune.tuning.records import ComparisonResult, Difference, HeldoutResult, TuneResult
 from taxtune.tuning.run_folder import (
     answers_of,
@@ -86,6 +87,7 @@ def tune(
     check_run_folder(setup.folder, resume=options.get("resume", False))
     with locked(setup.folder) as lock:
         experiment = build(setup, objective)
+        note_reading_alone(setup, [experiment])
         tuner = Tuner(experiment, setup.folder, lock=lock, **options)
         return tuner.run()
 
@@ -217,6 +219,7 @@ def compare(
     check_run_folder(folder, names, resume=options.get("resume", False))
     with locked(folder):
         experiments = build_each(setup, objectives)
+        note_reading_alone(setup, experiments)
         runs, group = _tune_each(experiments, folder, options)
         start = time.monotonic()
         callbacks = Callbacks(options.get("callbacks", ()))

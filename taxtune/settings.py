@@ -359,6 +359,10 @@ class ExecutionSettings(Settings):
         return self
 
 
+#: As `mapper.arbiter`: a chat model that the recipe uses anyway, if there is one.
+AUTO = "auto"
+
+
 class MapperSettings(Settings):
     """How free text is placed on the taxonomy (paper 1, Algorithm 1).
 
@@ -367,6 +371,8 @@ class MapperSettings(Settings):
             with the names.
         preset: default, or Algorithm 1 of the paper: paper-listing as printed, paper-prose as its
             text describes it.
+        api_base: Address of an OpenAI-compatible server for the arbiter; the provider's own by
+            default, or that of the part whose model auto takes.
     """
 
     similarity: str = "lexical"
@@ -377,24 +383,32 @@ class MapperSettings(Settings):
         "or root (hP 1; the paper's presets always do this).",
     )
     arbiter: str | None = Field(
-        None,
-        description="A chat model that chooses among candidate nodes for answers that are placed with a confidence "
-        "below 0.75: PROVIDER/MODEL behind an API, or local:MODEL on this machine; none when left out.",
+        AUTO,
+        description="The chat model that reads the answers that are not just a name of a node: PROVIDER/MODEL behind "
+        "an API, local:MODEL on this machine, or none. auto is the model of the judge, else that of the proposer llm "
+        "or agent, if the recipe has one, and otherwise none.",
     )
+    api_base: str | None = None
 
     @field_validator("arbiter")
     @classmethod
     def _names_a_model(cls, value: str | None) -> str | None:
+        if value in (None, AUTO, "none"):
+            return None if value == "none" else value
         try:
-            return value if value is None or parse_model(value) else None
+            parse_model(str(value))
         except TaxtuneError as error:
             raise ValueError(f"{error.message.rstrip('.')}. {error.remedy}") from None
+        return value
+
+    @property
+    def takes_arbiter(self) -> bool:
+        """Whether a chat model may read answers: under the default preset, without images."""
+        return self.preset == "default" and not self.similarity.startswith("clip-i2t:")
 
     @model_validator(mode="after")
-    def _can_doubt(self) -> MapperSettings:
-        if self.arbiter is not None and (
-            self.preset != "default" or self.similarity.startswith("clip-i2t:")
-        ):
+    def _arbiter_reads(self) -> MapperSettings:
+        if self.arbiter not in (None, AUTO) and not self.takes_arbiter:
             raise ValueError(
                 "the arbiter needs the preset 'default' and a similarity that does not look at images"
             )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load_classifier"]
 
+_ARBITER = "arbiter.model"
 _POLICIES: Mapping[str, Callable[..., Policy]] = {
     "direct": Single,
     "self_consistency": SelfConsistency,
@@ -188,9 +189,12 @@ def _check_model(recipe: Recipe, folder: Path) -> None:
 def _note_other_mapper(mapper: Mapper, saved: Saved) -> None:
     """Notes what differs in a mapper from that of the run."""
     facts = as_texts(mapper.identity())
+    another = saved.placed_by.get(_ARBITER) != facts.get(_ARBITER)
     for key in sorted(saved.placed_by):
+        # The name of a chat model says all of it.
+        is_said = another and key.startswith("arbiter.") and key != _ARBITER
         before = saved.placed_by[key]
-        if before != facts.get(key):
+        if before != facts.get(key) and not is_said:
             note(
                 f"the run placed answers with {key} {before}, and not {facts.get(key, 'none')}: "
                 "placements may differ"

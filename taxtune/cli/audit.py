@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from taxtune.cli.printing import note_arbiter
 from taxtune.errors import DataError, command
 from taxtune.options import (
     ANSWERS_HELP,
@@ -45,6 +46,13 @@ RunSimilarityOption = Annotated[
         shown="the run's, or lexical",
     ),
 ]
+RunArbiterOption = Annotated[
+    str | None,
+    opt(
+        "Chat model that reads answers: PROVIDER/MODEL, local:MODEL, or none.",
+        shown="the run's, or none",
+    ),
+]
 FromOption = Annotated[
     Literal["mlflow"] | None,
     opt("Sum up the verdicts that people gave in MLflow, on the run's traces.", "--from"),
@@ -62,6 +70,7 @@ def audit(
     llm: JudgeOption = None,
     verdicts_from: FromOption = None,
     similarity: RunSimilarityOption = None,
+    arbiter: RunArbiterOption = None,
     seed: Annotated[int, opt("Seed for drawing the answers.", min=0)] = 0,
     out: AuditOutOption = None,
     as_json: JsonOption = False,
@@ -81,9 +90,13 @@ def audit(
     from taxtune.audit.feedback import read_feedback
     from taxtune.audit.sample import draw_sample, merge_verdicts, write_sample
     from taxtune.audit.summary import summarise_audit
+    from taxtune.models.arbiter import ChatArbiter
     from taxtune.report.output import publish
 
     placing = _placing(source, taxonomy, similarity)
+    if arbiter is not None:
+        chat = None if arbiter == "none" else ChatArbiter(arbiter)
+        placing = replace(placing, arbiter=chat)
     read = read_answers(source, AnswerSchema(id=None, missing="keep"))
     answers = [row.answer for row in read.rows if row.answer is not None]
     if not answers:
@@ -93,9 +106,9 @@ def audit(
     if verdicts_from is not None:
         given = read_feedback(placing.folder, read.rows)
         answers = [row["answer"] for row in given]
-    sample = draw_sample(answers, placing.mapper(placing.tree, placing.arbiter), n, seed)
-    if placing.arbiter is not None:
-        placing.arbiter.note_spent()
+    mapper = placing.mapper(placing.tree, placing.arbiter)
+    sample = draw_sample(answers, mapper, n, seed)
+    note_arbiter(mapper)
     by_hand, reopened = merge_verdicts(sample, out / "audit.csv", placing.tree, given)
     atomic.make_folder(out)
     notes = list(read.notes)
@@ -180,7 +193,7 @@ class _Placing:
         tree: The tree.
         similarity: The mapper's similarity.
         config: The mapper's settings.
-        arbiter: The run's arbiter.
+        arbiter: The chat model that reads answers; None for none.
     """
 
     folder: Path

@@ -18,7 +18,7 @@ from taxtune.cli.classifier_scores import (
     guarantee,
     levels_table,
 )
-from taxtune.cli.printing import print_json, refuse_options
+from taxtune.cli.printing import note_arbiter, print_json, refuse_options
 from taxtune.options import AnswersOption, ForceOption, JsonOption, opt, taxonomy_option
 from taxtune.progress import note
 
@@ -153,6 +153,7 @@ def calibrate(
     if dry_run:
         return
     calibration = work.run()
+    note_arbiter(work.asker.mapper)
     if as_json:
         print_json(asdict(calibration))
     else:

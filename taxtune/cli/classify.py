@@ -21,7 +21,7 @@ from taxtune.cli.classifier_scores import (
     columns_of,
     tell_truth,
 )
-from taxtune.cli.printing import refuse_existing, refuse_options, tell
+from taxtune.cli.printing import note_arbiter, refuse_existing, refuse_options, tell
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import ForceOption, opt
 from taxtune.progress import note
@@ -140,6 +140,7 @@ def classify(
         known = read_truth(truth, classifier.taxonomy, columns_of(context))
         match_truth(listed["image"], known, truth)
     labels = _labels(classifier, listed, review_below, _answers(run, out), printed=out is None)
+    note_arbiter(classifier.mapper)
     if out is not None:
         _write(labels, out)
     has_failed = labels["failure"].notna().all()
@@ -176,8 +177,9 @@ def _labels(
     from taxtune.classifier.labels import csv_of, label_images
     from taxtune.models import AnswerStore, check_model
 
-    for text in check_model(classifier.model):
-        note(text)
+    for asked in (classifier.model, getattr(classifier.mapper.arbiter, "llm", None)):
+        for text in [] if asked is None else check_model(asked):
+            note(text)
     calls = classifier.policy.samples
     plan = f"{len(listed):,} image{'' if len(listed) == 1 else 's'}"
     if calls > 1:

@@ -6,12 +6,16 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from taxtune.errors import DataError
 
-__all__ = ["print_json", "refuse_existing", "refuse_options", "tell"]
+if TYPE_CHECKING:
+    from taxtune.mapping import Mapper
+
+__all__ = ["note_arbiter", "print_json", "refuse_existing", "refuse_options", "tell"]
 
 
 def print_json(value: object) -> None:
@@ -22,6 +26,13 @@ def print_json(value: object) -> None:
 def tell(text: str) -> None:
     """Prints the outcome of a command on standard error, since standard output is for results."""
     print(f"taxtune: {text}", file=sys.stderr)
+
+
+def note_arbiter(mapper: Mapper) -> None:
+    """Notes what the chat model that reads the mapper's answers was asked, if it has one."""
+    note_spent = getattr(mapper.arbiter, "note_spent", None)
+    if note_spent is not None:
+        note_spent()
 
 
 def refuse_existing(out: Path, *, force: bool) -> None:

@@ -81,11 +81,11 @@ def _variables(text: str) -> list[str]:
 def _keys(recipe: Recipe) -> Iterator[str]:
     """Yields the variables of the keys that a recipe's models need, as litellm names them."""
     from taxtune.models.names import is_local, parse_model
-    from taxtune.settings import LocalVLMSettings
+    from taxtune.settings import AUTO, LocalVLMSettings
 
     for settings in (recipe.vlm, recipe.judge, recipe.proposer, recipe.mapper):
         model = getattr(settings, "model", getattr(settings, "arbiter", None))
         is_own = isinstance(settings, LocalVLMSettings) or getattr(settings, "api_base", None)
-        if model is not None and not is_own and not is_local(model):
+        if model not in (None, AUTO) and not is_own and not is_local(model):
             provider = parse_model(model).model.partition("/")[0]
             yield f"{provider.upper()}_API_KEY"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +16,7 @@ import typer
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.printing import print_json
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
+from taxtune.models.arbiter import ASKED_SHARE
 from taxtune.models.names import parse_model
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
@@ -270,9 +271,10 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.judge:
         facts.append(("judge", plan.judge))
     if plan.arbiter:
-        facts.append(("arbiter", plan.arbiter))
-    facts += [("VLM calls", _spending(plan.spending[0]))]
-    facts += [("", _spending(one)) for one in plan.spending[1:]]
+        share = f"{100 * ASKED_SHARE:.0f} of 100 in benchmarks/domains"
+        reads = f"{plan.arbiter}, for answers that are not just a name ({share})"
+        facts.append(("arbiter", reads))
+    facts += _by_effort(plan, "VLM calls", _vlm_calls)
     if plan.call.prompt_tokens is not None:
         facts.append(("a call", _call(plan.call)))
     if plan.llm_calls:
@@ -280,21 +282,34 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.judge_calls:
         facts.append(("judge calls", f"at most {plan.judge_calls:,}"))
     if plan.arbiter:
-        facts.append(("arbiter calls", _arbiter_calls(plan)))
+        facts += _by_effort(plan, "arbiter calls", _arbiter_calls)
     most = f"{100 * plan.max_off_tree:.0f} %"
     stops = f"the run stops if more than {most} of the baseline's answers name nothing on it (max_off_tree)"
     facts.append(("off the tree", stops))
     return facts + [("note", text) for text in plan.notes]
 
 
-def _spending(one: Spending) -> str:
-    """Returns the calls, price and minutes of an effort; that of the run is marked."""
+def _by_effort(
+    plan: Plan, name: str, text_of: Callable[[Spending], str]
+) -> Iterator[tuple[str, str]]:
+    """Yields a line for each effort, of which the first is named; that of the run is marked."""
+    for one in plan.spending:
+        text = text_of(one)
+        if one.effort is not None:
+            text = f"{one.effort:<8}{text}{' (this run)' if one.chosen else ''}"
+        yield name, text
+        name = ""
+
+
+def _vlm_calls(one: Spending) -> str:
     text = f"at most {one.vlm_calls:,}, {_price(one.usd)}"
     if one.minutes is not None:
         text += f", about {max(1, round(one.minutes)):,} min"
-    if one.effort is None:
-        return text
-    return f"{one.effort:<8}{text}{' (this run)' if one.chosen else ''}"
+    return text
+
+
+def _arbiter_calls(one: Spending) -> str:
+    return f"about {one.arbiter_calls:,} if all answers differ, {_price(one.arbiter_usd)}"
 
 
 def _call(cost: CallCost) -> str:
@@ -312,9 +327,3 @@ def _price(usd: float | None) -> str:
     if not usd:
         return "$0.00"
     return f"about ${usd:,.2f}" if usd >= 0.01 else "less than $0.01"
-
-
-def _arbiter_calls(plan: Plan) -> str:
-    price = _price(plan.arbiter_usd).removeprefix("about ")
-    condition = "if three in ten answers are doubtful and all differ"
-    return f"about {plan.arbiter_calls:,} ({price}), {condition}"

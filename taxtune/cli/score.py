@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from taxtune import options
-from taxtune.cli.printing import tell
+from taxtune.cli.printing import note_arbiter, tell
 from taxtune.progress import note
 from taxtune.thoughts import CUT_THOUGHT
 from taxtune.untrusted import json_line, visible
@@ -15,6 +15,7 @@ from taxtune.untrusted import json_line, visible
 if TYPE_CHECKING:
     from taxtune.answers import AnswerTable
     from taxtune.mapping import Mapper, Placement
+    from taxtune.models.arbiter import ChatArbiter
     from taxtune.taxonomy import Taxonomy
 
 __all__ = ["place", "score"]
@@ -63,7 +64,6 @@ def place(
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.models.arbiter import ChatArbiter
     from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset)
@@ -71,8 +71,7 @@ def place(
     for text in answers.notes:
         note(text)
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
-    chat = None if arbiter is None else ChatArbiter(arbiter)
-    mapper = Mapper(tree, similarity, config, arbiter=chat)
+    mapper = Mapper(tree, similarity, config, arbiter=_chat(arbiter))
     placements = _print_placements(answers, mapper, as_json=as_json)
     missing = len(answers.rows) - len(placements)
     if missing:
@@ -80,8 +79,7 @@ def place(
             f"{answers.file}: {missing:,} of {len(answers.rows):,} answers are missing: "
             f"{CUT_THOUGHT}"
         )
-    if chat is not None:
-        chat.note_spent()
+    _note_reader(mapper, answers, arbiter)
     abstained = sum(placement.abstained for placement in placements)
     off_tree = sum(placement.off_tree for placement in placements)
     outcome = (
@@ -89,6 +87,24 @@ def place(
         f"{abstained:,} of them abstentions, {off_tree:,} off the tree"
     )
     tell(outcome)
+
+
+def _chat(arbiter: str | None) -> ChatArbiter | None:
+    """Returns the chat model that reads answers, if one is named."""
+    from taxtune.models.arbiter import ChatArbiter
+
+    return None if arbiter in (None, "none") else ChatArbiter(arbiter)
+
+
+def _note_reader(mapper: Mapper, answers: AnswerTable, arbiter: str | None) -> None:
+    """Notes what a chat model was asked, or would be, unless none is wanted."""
+    from taxtune.mapping.config import PAPER_PRESETS
+    from taxtune.models.arbiter import offer
+
+    note_arbiter(mapper)
+    texts = {row.answer for row in answers.rows if row.answer}
+    if arbiter is None and texts and mapper.config.preset not in PAPER_PRESETS:
+        note(offer(len(texts), "--arbiter PROVIDER/MODEL"))
 
 
 def _print_placements(answers: AnswerTable, mapper: Mapper, *, as_json: bool) -> list[Placement]:
@@ -163,7 +179,6 @@ def score(
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
-    from taxtune.models.arbiter import ChatArbiter
     from taxtune.report.output import publish
     from taxtune.scoring.nodes import score_answers
     from taxtune.taxonomy.domain import read_part
@@ -180,10 +195,9 @@ def score(
         missing=options.MISSING_MEANS[missing],
     )
     answers = read_answers(file, schema)
-    chat = None if arbiter is None else ChatArbiter(arbiter)
     mapper = None
     if not answers.has_nodes:
-        mapper = Mapper(tree, similarity=similarity, config=config, arbiter=chat)
+        mapper = Mapper(tree, similarity=similarity, config=config, arbiter=_chat(arbiter))
     report = score_answers(
         answers,
         tree,
@@ -194,6 +208,6 @@ def score(
         resamples=resamples,
         seed=seed,
     )
-    if chat is not None:
-        chat.note_spent()
+    if mapper is not None:
+        _note_reader(mapper, answers, arbiter)
     publish(report, out=None, as_json=as_json)

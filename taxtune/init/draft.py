@@ -126,6 +126,7 @@ class Draft:
             f"{written}"
             "# proposer: openai/gpt-5-mini  # a chat model writes the templates; "
             "its key is OPENAI_API_KEY\n"
+            "# That model reads the VLM's answers, too, unless mapper: {arbiter: none}\n"
         )
 
     def _data(self, recipe: Path) -> dict[str, Any]:

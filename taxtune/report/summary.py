@@ -513,7 +513,7 @@ def account_lines(usage: Usage) -> list[tuple[str, str]]:
 
 def _other_models(usage: Usage) -> dict[str, ModelUsage]:
     """Returns the models that were asked besides the vision-language model, by name."""
-    models = {"LLM": usage.proposer, "judge": usage.judge}
+    models = {"LLM": usage.proposer, "judge and arbiter": usage.judge}
     return {name: model for name, model in models.items() if model != ModelUsage()}
 
 

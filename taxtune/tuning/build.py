@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from taxtune.data import Example, load_examples
 from taxtune.data.context import Variable
 from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split, split_sizes
-from taxtune.errors import RecipeError
+from taxtune.errors import ModelError, RecipeError
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.metrics.information import Information
 from taxtune.models import AnswerStore, note_kept
@@ -24,7 +25,9 @@ from taxtune.plugins import plugin_names
 from taxtune.policies import Policy, Posterior, SelfConsistency, Single
 from taxtune.recipe import Recipe
 from taxtune.settings import (
+    AUTO,
     SPREAD,
+    ChatProposerSettings,
     ContextSettings,
     FieldGuideData,
     FolderData,
@@ -39,7 +42,7 @@ from taxtune.tuning.context import make_context
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.proposers import Proposer, make_kind
-from taxtune.tuning.run_folder import answers_of
+from taxtune.tuning.run_folder import answers_of, reads_alone
 
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
@@ -56,6 +59,7 @@ __all__ = [
     "build_with",
     "check_reachable",
     "further_examples",
+    "lacks_arbiter",
     "language_model",
     "make_arbiter",
     "make_data",
@@ -72,6 +76,7 @@ __all__ = [
     "sampling_temperature",
     "trivial_node",
     "tuned_for",
+    "with_arbiter",
 ]
 
 AnyObjective = Objective | Callable[..., float] | str
@@ -149,8 +154,8 @@ def build_with(
     objective: AnyObjective | None = None,
 ) -> Experiment:
     """Returns the experiment of a recipe whose tree and images are read; see `build`."""
-    recipe = setup.recipe
     folder = setup.folder
+    recipe = with_arbiter(setup)
     domain = trivial_node(recipe, taxonomy, data.examples)
     if not recipe.prompt.domain:
         recipe = recipe.changed({"prompt.domain": taxonomy.common_name(domain)})
@@ -450,15 +455,69 @@ def make_mapper(
     return Mapper(taxonomy, similarity, config, arbiter=make_arbiter(recipe))
 
 
-def make_arbiter(recipe: Recipe) -> ChatArbiter | None:
-    """Returns the chat model that is asked about doubtful placements, if any."""
-    name = recipe.mapper.arbiter
-    if name is None:
-        return None
-    from taxtune.models.arbiter import ChatArbiter
+def with_arbiter(setup: Setup) -> Recipe:
+    """Returns the recipe of a setup with the model that its `mapper.arbiter: auto` stands for.
 
-    recipe.access("mapper")
-    return ChatArbiter(str(language_model(recipe, name)))
+    A run in the setup's folder that was begun without one goes on without one.
+
+    Raises:
+        TaxtuneError: If a file names a server for that model that the user does not trust.
+    """
+    recipe = setup.recipe
+    if recipe.mapper.arbiter != AUTO:
+        return recipe
+    changes: dict[str, Any] = {"mapper.arbiter": None}
+    group = _group_of_arbiter(setup) if _takes_arbiter(setup) else None
+    if group is not None:
+        changes["mapper.arbiter"] = getattr(recipe, group).model
+        base = recipe.access(group)
+        if recipe.mapper.api_base is None:
+            changes["mapper.api_base"] = base
+    return recipe.changed(changes)
+
+
+def lacks_arbiter(setup: Setup) -> bool:
+    """Tells whether a setup's answers are read alone only since its recipe has no chat model."""
+    is_open = setup.recipe.mapper.arbiter == AUTO and _takes_arbiter(setup)
+    return is_open and _group_of_arbiter(setup) is None
+
+
+def _takes_arbiter(setup: Setup) -> bool:
+    """Tells whether a chat model may read a setup's answers: texts decide, and no run began alone."""
+    recipe = setup.recipe
+    policy = make_policy(recipe) if setup.policy is None else setup.policy
+    reads = setup.mapper is None and recipe.mapper.takes_arbiter
+    return reads and not isinstance(policy, Posterior) and not reads_alone(setup.folder)
+
+
+def _group_of_arbiter(setup: Setup) -> str | None:
+    """Returns the group of the recipe whose chat model reads answers as well, if there is one."""
+    recipe = setup.recipe
+    group = None
+    if recipe.judge is not None:
+        group = "judge"
+    elif setup.proposer is None and isinstance(recipe.proposer, ChatProposerSettings):
+        group = "proposer"
+    with suppress(ModelError):  # which is told of the part that names the model
+        if group is not None and parse_model(getattr(recipe, group).model):
+            return group
+    return None
+
+
+def make_arbiter(recipe: Recipe) -> ChatArbiter | None:
+    """Returns the chat model that reads answers, if the recipe names one; see `with_arbiter`."""
+    name = recipe.mapper.arbiter
+    if name in (None, AUTO):
+        return None
+    from taxtune.models import ModelSettings
+    from taxtune.models.arbiter import MAX_TOKENS, ChatArbiter
+
+    settings = ModelSettings(
+        task="text-generation",
+        max_tokens=MAX_TOKENS,
+        api_base=recipe.access("mapper"),
+    )
+    return ChatArbiter(str(language_model(recipe, str(name))), settings)
 
 
 def make_policy(recipe: Recipe) -> Policy:

@@ -31,6 +31,7 @@ from taxtune.recipe import Recipe, flatten, load_recipe
 from taxtune.tuning.asker import Asker, answer_limit
 from taxtune.tuning.build import (
     LabelledData,
+    Setup,
     further_examples,
     make_data,
     make_mapper,
@@ -38,6 +39,7 @@ from taxtune.tuning.build import (
     make_taxonomy,
     make_vlm,
     sampling_temperature,
+    with_arbiter,
 )
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment, make_checklist
@@ -166,7 +168,7 @@ class CalibrationRun:
     def settings(self) -> Recipe:
         """The run's recipe."""
         if self.recipe is not None:
-            return load_recipe(self.recipe)
+            return with_arbiter(Setup(load_recipe(self.recipe), self.folder))
         given = {"vlm": self.vlm, "data": images_of(self.result)}
         return recipe_of(self.result, given=[group for group in given if given[group] is not None])
 

@@ -19,6 +19,7 @@ _NAMED = 3
 # Lists, which explain changes of hashes; on their own they are no change.
 _IMAGES = "all images"
 _NODES = "nodes"
+_ARBITER = "mapper.arbiter"
 # Hashes that follow from images, sizes, seed and tree.
 _FOLLOWING = ("tuning images", "held-out images", "context", "weights")
 
@@ -69,6 +70,8 @@ def changes_in_words(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
     for key in keys:
         # The model's own word for a setting of the recipe says nothing new.
         is_said = f"recipe.{key}" in keys or (key == "taxonomy" and bool(nodes))
+        # Nor do the many words of a chat model for its name.
+        is_said |= key.startswith(f"{_ARBITER}.") and f"recipe.{_ARBITER}" in keys
         if is_said or (is_explained and key in _FOLLOWING):
             continue
         change = _change(before.get(key), now.get(key))

@@ -44,6 +44,8 @@ class Spending:
         vlm_calls: Most calls of the model.
         usd: About what the model's calls cost in US dollars; None where it is not known.
         minutes: About how long they take; None where no call was timed.
+        arbiter_calls: About how many answers the mapper's chat model is asked about, if all differ.
+        arbiter_usd: About what that costs in US dollars; None where it is not known.
     """
 
     effort: str | None
@@ -51,6 +53,8 @@ class Spending:
     vlm_calls: int
     usd: float | None
     minutes: float | None
+    arbiter_calls: int
+    arbiter_usd: float | None
 
 
 def call_cost(model: Model, request: Request | None, answers: Path, *, is_local: bool) -> CallCost:

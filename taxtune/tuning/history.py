@@ -39,6 +39,7 @@ __all__ = [
     "database_problem",
     "is_begun",
     "locked",
+    "read_identity",
     "read_note",
 ]
 
@@ -339,13 +340,19 @@ def check_resumable(
     """
     if is_begun(folder):
         _check_format(folder, _read_attribute(folder, "format"))
-        known = _read_attribute(folder, _IDENTITY) or {}
+        known = read_identity(folder)
         now = _plain(identity)
         for key in [*known.keys(), *now.keys()]:
             if not key.startswith(only):
                 known.pop(key, None)
                 now.pop(key, None)
         _check_same(folder, known, now, anew)
+
+
+def read_identity(folder: Path) -> dict[str, Any]:
+    """Returns the identity of the run in a folder (`identity_of`), empty if it is not begun."""
+    known: dict[str, Any] | None = _read_attribute(folder, _IDENTITY)
+    return known or {}
 
 
 def _read_attribute(folder: Path, key: str) -> Any:

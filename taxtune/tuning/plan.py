@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,9 +12,10 @@ from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
 from taxtune.models import AnswerStore, Model
-from taxtune.models.arbiter import DOUBTFUL_SHARE, ChatArbiter
+from taxtune.models.arbiter import ASKED_SHARE, ChatArbiter, offer
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.policies import Policy
+from taxtune.progress import note
 from taxtune.recipe import Recipe
 from taxtune.settings import EFFORTS, FragmentsProposerSettings
 from taxtune.taxonomy import Domain, Taxonomy
@@ -22,6 +23,7 @@ from taxtune.tuning.build import (
     LabelledData,
     Setup,
     build_with,
+    lacks_arbiter,
     make_data,
     make_mapper,
     make_measure,
@@ -34,9 +36,10 @@ from taxtune.tuning.build import (
     make_weights,
     trivial_node,
     tuned_for,
+    with_arbiter,
 )
 from taxtune.tuning.costs import CallCost, Spending, call_cost
-from taxtune.tuning.experiment import checklist_notes, make_checklist, make_rungs
+from taxtune.tuning.experiment import Experiment, checklist_notes, make_checklist, make_rungs
 from taxtune.tuning.history import check_resumable, is_begun
 from taxtune.tuning.proposers import Proposer
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
@@ -48,10 +51,12 @@ __all__ = [
     "PowerAnalysis",
     "analyse_power",
     "make_plan",
+    "note_reading_alone",
 ]
 
 T = TypeVar("T")
 
+_NAME_ONE = "mapper.arbiter: PROVIDER/MODEL"
 _UNKNOWN = 1000  # images where what is wrong with them is told; their number sizes the splits
 
 
@@ -111,9 +116,7 @@ class Plan:
         llm_calls: Most calls of the proposer's model.
         judge_calls: Most calls of the judge.
         judge: The language model that rates the answers; None where none is asked.
-        arbiter: The chat model that chooses where the mapper is in doubt; None where none is asked.
-        arbiter_calls: Its calls, if the share of doubtful answers is as usual (`DOUBTFUL_SHARE`).
-        arbiter_usd: Their price in US dollars; None where litellm knows none.
+        arbiter: The chat model that reads answers; None where none is asked.
         max_off_tree: As in the recipe.
     """
 
@@ -135,8 +138,6 @@ class Plan:
     judge_calls: int
     judge: str | None
     arbiter: str | None
-    arbiter_calls: int
-    arbiter_usd: float | None
     max_off_tree: float
 
 
@@ -157,11 +158,13 @@ def make_plan(
         anew: How a new run is begun where that one cannot go on.
         checks: What else is to be tried, such as whether results can be recorded.
     """
-    recipe = setup.recipe
+    attempts = _Attempts()
+    is_alone = lacks_arbiter(setup)
+    recipe = attempts.attempt(with_arbiter, setup) or setup.recipe
+    setup = replace(setup, recipe=recipe)
     policy = make_policy(recipe) if setup.policy is None else setup.policy
     names = tuple(objectives) or (recipe.objective.kind,)
     goals = [make_objective(recipe, name, setup.metrics) for name in names]
-    attempts = _Attempts()
     images = _try_images(setup, attempts)
     models = _try_models(setup, names, images, attempts)
     attempts.attempt(check_folder, setup.folder)
@@ -187,14 +190,9 @@ def make_plan(
     for effort, one in _efforts(recipe).items():
         counted = _count_calls(one, policy, goals, sizes, described)
         chosen = one.limits() == recipe.limits()
-        spending.append(_spending(effort, counted.vlm, cost, models.vlm, chosen=chosen))
-    arbiter = models.arbiter
-    arbiter_calls = 0
-    arbiter_usd: float | None = None
-    if arbiter is not None:
-        arbiter_calls = round(DOUBTFUL_SHARE * calls.vlm)
-        price = attempts.attempt(arbiter.price)
-        arbiter_usd = None if price is None else price * arbiter_calls
+        spending.append(_spending(effort, counted.vlm, cost, models, chosen=chosen))
+    if is_alone:
+        attempts.notes.append(offer(calls.vlm, _NAME_ONE))
     told = goals if images.splits is not None else []
     power = [one for goal in told for one in analyse_power(goal, tuning)]
     return Plan(
@@ -215,27 +213,46 @@ def make_plan(
         llm_calls=calls.llm,
         judge_calls=calls.judge,
         judge=recipe.judge.model if recipe.judge is not None and calls.judge else None,
-        arbiter=None if arbiter is None else recipe.mapper.arbiter or "given in Python",
-        arbiter_calls=arbiter_calls,
-        arbiter_usd=arbiter_usd,
+        arbiter=None if models.arbiter is None else recipe.mapper.arbiter or "given in Python",
         max_off_tree=recipe.max_off_tree,
     )
 
 
 def _spending(
-    effort: str | None, calls: int, cost: CallCost, vlm: Model | None, *, chosen: bool
+    effort: str | None, calls: int, cost: CallCost, models: _Models, *, chosen: bool
 ) -> Spending:
     """Returns the price and the time of so many calls, as far as those of one are known."""
     minutes = None
     if cost.seconds is not None:
-        minutes = calls * cost.seconds / getattr(vlm, "concurrency", 1) / 60
+        minutes = calls * cost.seconds / getattr(models.vlm, "concurrency", 1) / 60
+    asked = 0
+    price = None
+    if models.arbiter is not None:
+        asked = round(ASKED_SHARE * calls)
+        price = models.arbiter.price()
     return Spending(
         effort=effort,
         chosen=chosen,
         vlm_calls=calls,
         usd=None if cost.usd is None else calls * cost.usd,
         minutes=minutes,
+        arbiter_calls=asked,
+        arbiter_usd=None if price is None else asked * price,
     )
+
+
+def note_reading_alone(setup: Setup, experiments: Sequence[Experiment]) -> None:
+    """Notes what a chat model would be asked in runs that have none to read answers.
+
+    Nothing is noted if the recipe says that none is wanted.
+    """
+    if not lacks_arbiter(setup):
+        return
+    first = experiments[0]
+    goals = [experiment.objective for experiment in experiments]
+    sizes = (len(first.splits.tuning), len(first.splits.heldout))
+    calls = _count_calls(first.recipe, first.policy, goals, sizes, first.proposer.identity())
+    note(offer(calls.vlm, _NAME_ONE))
 
 
 class _Calls(NamedTuple):

@@ -19,7 +19,7 @@ from taxtune.recipe import Recipe
 from taxtune.recipe_file import load_yaml
 from taxtune.tables import read_text
 from taxtune.tuning.changes import contents_of
-from taxtune.tuning.history import check_unused, is_begun
+from taxtune.tuning.history import check_unused, is_begun, read_identity
 from taxtune.tuning.records import RUN_FORMAT, ComparisonResult, Provenance, TuneResult
 from taxtune.untrusted import redact
 
@@ -41,6 +41,7 @@ __all__ = [
     "next_folder",
     "note_answers",
     "read_result",
+    "reads_alone",
     "recipe_of",
     "write_result",
 ]
@@ -129,6 +130,17 @@ def _held_results(folder: Path) -> tuple[str | None, list[str]]:
         if any((folder / name).exists() for name in _RUN_FILES):
             return "a tuning run", sorted(runs)
     return None, sorted(runs)
+
+
+def reads_alone(folder: Path) -> bool:
+    """Tells whether the run in a folder, or a comparison's, was begun without a model that reads.
+
+    Runs of earlier versions were, whatever models their recipes name.
+    """
+    kind, runs = _held_results(folder)
+    folders = [folder / name for name in runs] if kind == "a comparison" else [folder]
+    identities = [read_identity(each) for each in folders if is_begun(each)]
+    return any(identity.get("recipe.mapper.arbiter") is None for identity in identities)
 
 
 def answers_of(folder: Path, given: str | Path | None = None) -> Path:
@@ -414,6 +426,8 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
     source = result.provenance.source
     try:
         data = dict(load_yaml(result.provenance.recipe or ""))
+        # A record that does not know the key is of a run that read alone.
+        data["mapper"] = {"arbiter": None, **(data.get("mapper") or {})}
         python = set()
         for group, settings in data.items():
             if isinstance(settings, dict) and settings.get("kind") == "python":

@@ -23,7 +23,7 @@ from taxtune.models import Model
 from taxtune.policies import Reliability, RiskGuarantee
 from taxtune.policies.allowed import Occurrence
 from taxtune.recipe import Recipe
-from taxtune.settings import LocalVLMSettings, MapperSettings, VLMSettings
+from taxtune.settings import AUTO, LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import language_model
 from taxtune.tuning.experiment import Experiment
@@ -96,8 +96,8 @@ def write_saved(folder: Path, saved: Saved) -> None:
     """
     make_folder(folder)
     content = saved.model_dump(mode="json")
-    if saved.vlm is not None:
-        content["vlm"] = json.loads(redact(json.dumps(content["vlm"])))
+    for group in ("vlm", "mapper"):
+        content[group] = json.loads(redact(json.dumps(content[group])))
     write_json(folder / FILE, content)
 
 
@@ -138,9 +138,10 @@ def pinned(recipe: Recipe, model: Model) -> tuple[VLMSettings, MapperSettings]:
     """
     vlm = recipe.vlm
     mapper = recipe.mapper
-    if mapper.arbiter is not None:
-        arbiter = str(language_model(recipe, mapper.arbiter))
-        mapper = mapper.model_copy(update={"arbiter": arbiter})
+    arbiter = None if mapper.arbiter == AUTO else mapper.arbiter
+    if arbiter is not None:
+        arbiter = str(language_model(recipe, arbiter))
+    mapper = mapper.model_copy(update={"arbiter": arbiter})
     if not isinstance(vlm, LocalVLMSettings) or vlm.model.startswith("builtin:"):
         return vlm, mapper
     for path in (recipe.path(vlm.model), Path(vlm.model)):

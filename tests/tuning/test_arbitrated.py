@@ -1,4 +1,4 @@
-"""Runs whose mapper asks a chat model where it is in doubt, behind a real HTTP server."""
+"""Runs whose answers a chat model reads, behind a real HTTP server: one that is named, or the run's own."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ import re
 import pandas as pd
 import pytest
 
+from taxtune import runs
 from taxtune.classifier import load_classifier
-from taxtune.errors import RecipeError
+from taxtune.errors import RecipeError, ResumeError, TaxtuneError
+from taxtune.mapping import MapperConfig
 from taxtune.mapping.config import CHOSEN
 from taxtune.models.api_errors import load_litellm
-from taxtune.models.arbiter import DOUBTFUL_SHARE
+from taxtune.models.arbiter import ASKED_SHARE
 from taxtune.recipe import load_recipe
+from taxtune.report.summary import account_lines
+from taxtune.tuning.build import Setup, build
 from taxtune.tuning.plan import make_plan
+from taxtune.tuning.proposers import make_proposer
+from taxtune.tuning.records import ModelUsage
 from tests.cli.commands import run_well
 from tests.servers import OpenAIServer
 from tests.tuning.toy import Cyclist, make_files, toy, tuned
 
 ARBITER = "mapper.arbiter=openai/gpt-4o-mini"
+#: Of a question, in US dollars.
+PRICE = 350 * 0.15e-6 + 3 * 0.6e-6
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,20 +85,190 @@ def test_a_search_ends_once_its_arbiter_has_cost_the_budget(tmp_path, server):
 
 
 def test_a_dry_run_counts_and_prices_the_questions_and_asks_none(tmp_path, server):
-    plan = make_plan(cyclist(tmp_path))
+    effort = ("iterations=null", "effort=heavy")
+    plan = make_plan(cyclist(tmp_path, *effort))
     assert not plan.problems
     assert plan.arbiter == "openai/gpt-4o-mini"
-    assert plan.arbiter_calls == round(DOUBTFUL_SHARE * plan.vlm_calls)
-    assert plan.arbiter_usd == pytest.approx(plan.arbiter_calls * (350 * 0.15e-6 + 3 * 0.6e-6))
+    assert [one.effort for one in plan.spending] == ["light", "medium", "heavy"]
+    for one in plan.spending:
+        assert one.arbiter_calls == round(ASKED_SHARE * one.vlm_calls)
+        assert one.arbiter_usd == pytest.approx(one.arbiter_calls * PRICE)
     recipe = tmp_path / "in" / "recipe.yaml"
-    told = run_well("tune", recipe, "--set", ARBITER, "--out", tmp_path / "dry", "--dry-run")
-    about = f"about {plan.arbiter_calls} (less than $0.01), if three in ten answers are doubtful"
-    assert f"arbiter calls   {about}" in told.out
-    without = make_plan(toy(tmp_path, vlm=Cyclist()))
-    assert without.arbiter is None
-    assert without.arbiter_calls == 0
-    assert without.arbiter_usd is None
+    asked = [part for change in (ARBITER, *effort) for part in ("--set", change)]
+    told = run_well("tune", recipe, *asked, "--out", tmp_path / "dry", "--dry-run")
+    chosen = plan.spending[2]
+    about = f"about {chosen.arbiter_calls:,} if all answers differ, less than $0.01 (this run)"
+    assert f"heavy   {about}" in told.out
     assert not server.chats
+
+
+def test_where_no_model_reads_one_line_says_what_one_would_be_asked(tmp_path, notes):
+    plan = make_plan(toy(tmp_path, vlm=Cyclist()))
+    assert plan.arbiter is None
+    assert {one.arbiter_calls for one in plan.spending} == {0}
+    (told,) = (text for text in plan.notes if "No chat model reads" in text)
+    assert f"would be asked about {round(ASKED_SHARE * plan.vlm_calls):,} of them" in told
+    runs.tune(toy(tmp_path, vlm=Cyclist()))
+    assert notes.count(told) == 1
+    runs.tune(toy(tmp_path, vlm=Cyclist()), resume=True)
+    assert notes.count(told) == 1, "a run that is begun can no longer be read by another"
+    runs.compare(toy(tmp_path, vlm=Cyclist(), out="two"), ["hp", "accuracy"])
+    assert len([text for text in notes if "No chat model reads" in text]) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["mapper.arbiter=none", "mapper.preset=paper-prose", "policy.kind=posterior"],
+)
+def test_no_line_is_said_where_none_is_wanted_or_none_can_read(tmp_path, change):
+    for judge in ((), ("judge.model=openai/gpt-4o-mini",)):
+        plan = make_plan(toy(tmp_path, change, *judge, vlm=Cyclist()))
+        assert not any("chat model" in text for text in plan.notes)
+        assert plan.arbiter is None
+
+
+def read_by(folder, *overrides, **parts):
+    """The recipe of an experiment, in which `auto` has become a model."""
+    mapper = build(toy(folder, *overrides, **parts)).recipe.mapper
+    return mapper.arbiter, mapper.api_base
+
+
+def test_auto_is_a_chat_model_that_the_recipe_uses_anyway(tmp_path):
+    base = "http://127.0.0.1:9/v1"
+    judge = ("judge.model=openai/judge", f"judge.api_base={base}")
+    pen = "proposer={kind: agent, model: openai/pen}"
+    nobody = (None, None)
+    assert read_by(tmp_path) == nobody
+    assert read_by(tmp_path, pen) == ("openai/pen", None)
+    assert read_by(tmp_path, pen, *judge) == ("openai/judge", base)
+    assert read_by(tmp_path, "judge.model='local:some/judge'") == ("local:some/judge", None)
+    assert read_by(tmp_path, *judge, "mapper.arbiter=none") == nobody
+    assert read_by(tmp_path, *judge, ARBITER) == ("openai/gpt-4o-mini", None)
+    # An object is asked nothing but what it is for.
+    assert read_by(tmp_path, pen, proposer=make_proposer(lambda history: "?")) == nobody
+    assert read_by(tmp_path, *judge, mapper=MapperConfig()) == nobody
+
+
+def test_a_server_of_a_file_is_not_trusted_by_way_of_the_arbiter(tmp_path):
+    recipe = make_files(tmp_path)
+    with recipe.open("a") as file:
+        file.write("judge: {model: openai/x, api_base: 'https://far.example/v1'}\n")
+    with pytest.raises(TaxtuneError, match=r"judge\.api_base sends prompts"):
+        build(Setup(load_recipe(recipe), tmp_path / "run", vlm=Cyclist()))
+
+
+# -- the model of the proposer, or of the judge ----------------------------------------------------
+
+TEMPLATES = ("Which {{ domain }} is this?", "Name the {{ domain }}.")
+
+
+@pytest.fixture
+def pen(tmp_path, monkeypatch):
+    """A server that writes templates and chooses nodes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    written = itertools.cycle(TEMPLATES)
+    with OpenAIServer(lambda body: reply(body) if choosing(body) else next(written)) as running:
+        yield running
+
+
+def choosing(body):
+    return "Choose the node for one answer." in body["messages"][-1]["content"]
+
+
+def choices(server):
+    return [chat for chat in server.chats if choosing(chat.json)]
+
+
+def written(folder, server, *overrides, **how):
+    llm = f"proposer={{kind: llm, model: openai/gpt-4o-mini, api_base: '{server.api_base}'}}"
+    return toy(folder, llm, "iterations=2", *overrides, vlm=Cyclist(), **how)
+
+
+def placements(result):
+    return [(row.answer, row.placement, row.stage) for row in result.heldout_winner.rows]
+
+
+def test_the_proposers_model_reads_and_changes_placements(tmp_path, pen):
+    read = tuned(written(tmp_path, pen))
+    asked = len(choices(pen))
+    assert asked > 0
+    assert {chat.json["model"] for chat in choices(pen)} == {"gpt-4o-mini"}
+    assert read.usage.judge.calls == asked
+    assert "judge and arbiter calls" in dict(account_lines(read.usage))
+    assert "arbiter: openai/gpt-4o-mini" in read.provenance.recipe
+    alone = tuned(written(tmp_path, pen, "mapper.arbiter=none", out="alone"))
+    assert len(choices(pen)) == asked
+    assert alone.usage.judge == ModelUsage()
+    assert placements(read) != placements(alone)
+    stages = {stage for _, _, stage in placements(read)} - {
+        stage for *_, stage in placements(alone)
+    }
+    assert stages == {"arbiter"}
+
+
+def test_a_reply_that_is_no_number_leaves_the_reading(tmp_path, monkeypatch, pen):
+    alone = tuned(written(tmp_path, pen, "mapper.arbiter=none", out="alone"))
+    templates = itertools.cycle(TEMPLATES)
+    script = lambda body: "I would rather not." if choosing(body) else next(templates)  # noqa: E731
+    with OpenAIServer(script) as server:
+        read = tuned(written(tmp_path, server))
+        assert choices(server)
+    assert placements(read) == placements(alone)
+
+
+def judged(folder, server, *overrides, **how):
+    judge = ("judge.model=openai/gpt-4o-mini", f"judge.api_base={server.api_base}")
+    return toy(folder, *judge, *overrides, vlm=Cyclist(), **how)
+
+
+def test_a_run_that_is_resumed_is_the_run_that_would_have_been(tmp_path, monkeypatch, server):
+    whole = tuned(judged(tmp_path, server))
+    # Another cache: all is asked anew.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    tuned(judged(tmp_path, server, "iterations=2", out="parts"))
+    parts = tuned(judged(tmp_path, server, out="parts"), resume=True)
+    assert placements(parts) == placements(whole)
+    for one, other in zip(whole.iterations, parts.iterations, strict=True):
+        assert [(row.answer, row.node) for row in one.rows] == [
+            (row.answer, row.node) for row in other.rows
+        ]
+    changed = '\n  mapper.arbiter: was "openai/gpt-4o-mini", is "openai/gpt-4o"\n'
+    with pytest.raises(ResumeError, match=re.escape(changed)) as caught:
+        tuned(judged(tmp_path, server, "judge.model=openai/gpt-4o"), resume=True)
+    assert str(caught.value).count(": was ") == 1
+
+
+def test_a_run_that_read_alone_goes_on_alone(tmp_path, server):
+    """As do runs of versions that did not know `auto`: their record has no arbiter, or null."""
+    begun = tuned(toy(tmp_path, "iterations=2", vlm=Cyclist()))
+    resumed = tuned(judged(tmp_path, server, "iterations=2"), resume=True)
+    assert placements(resumed) == placements(begun)
+    plan = make_plan(judged(tmp_path, server, "iterations=2"), resume=True)
+    assert (plan.problems, plan.arbiter) == ((), None)
+    load_classifier(tmp_path / "run", vlm=Cyclist()).classify(pictures(tmp_path))
+    assert not server.chats
+    with pytest.raises(ResumeError, match=r"mapper\.arbiter: was null, is"):
+        tuned(judged(tmp_path, server, "iterations=2", ARBITER), resume=True)
+
+
+def pictures(folder):
+    return sorted((folder / "in").glob("scarlet*.png"))
+
+
+def test_a_saved_classifier_asks_the_same_model_at_the_same_server(tmp_path, monkeypatch, pen):
+    tuned(written(tmp_path, pen))
+    before = len(choices(pen))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    labels = load_classifier(tmp_path / "run", vlm=Cyclist()).classify(pictures(tmp_path))
+    (new, *_) = asked = choices(pen)[before:]
+    assert asked
+    assert new.json["model"] == "gpt-4o-mini"
+    alone = load_classifier(
+        tmp_path / "run", vlm=Cyclist(), settings={"mapper.arbiter": "none"}
+    ).classify(pictures(tmp_path))
+    assert len(choices(pen)) == before + len(asked)
+    assert [label.placement for label in labels] != [label.placement for label in alone]
 
 
 def test_the_commands_place_and_score_ask_too(tmp_path, server):
@@ -110,6 +288,21 @@ def test_the_commands_place_and_score_ask_too(tmp_path, server):
     scored = json.loads(run_well("score", *shared).out)
     assert scored["mapper"]["arbiter.model"] == "openai/gpt-4o-mini"
     assert len(server.chats) == calls
+
+
+@pytest.mark.parametrize("what", ["place", "score"])
+def test_a_command_says_in_one_line_what_a_model_would_be_asked_unless_none_is_wanted(
+    tmp_path, what
+):
+    make_files(tmp_path)
+    answers = tmp_path / "a.csv"
+    answers.write_text("truth,answer\nnavy,navy\nnavy,a bicycle\nazure,a bicycle\n")
+    command = (what, "-t", tmp_path / "tree.csv", answers)
+    told = run_well(*command).err
+    assert "One (--arbiter PROVIDER/MODEL) would be asked about 2 of them" in told
+    assert told.count("chat model") == 1
+    for option in ("--arbiter=none", "--preset=paper-listing"):
+        assert "chat model" not in run_well(*command, option).err
 
 
 @pytest.mark.parametrize(
@@ -132,4 +325,6 @@ def test_an_audit_of_a_run_judges_what_the_arbiter_placed_and_asks_nothing_again
     run_well("audit", tmp_path / "run", "--n", "30")
     rows = pd.read_csv(tmp_path / "run" / "audit.csv")
     assert "arbiter" in set(rows["stage"])
+    run_well("audit", tmp_path / "run", "--n", "30", "--arbiter", "none", "--out", tmp_path / "own")
+    assert "arbiter" not in set(pd.read_csv(tmp_path / "own" / "audit.csv")["stage"])
     assert len(server.chats) == calls
