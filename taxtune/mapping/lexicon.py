@@ -198,8 +198,8 @@ class Lexicon:
         if self.latin or not known or "" in known:
             return None
         begun = self._nodes(self.index.fronts.find(" ".join(known)))
-        nodes = [*filter(None, self.called(known) or (*begun, self.head(known)))]
-        return (self.taxonomy.common_ancestor(nodes) if nodes else None) or None
+        nodes = [node for node in self.called(known) or (*begun, self.head(known)) if node]
+        return self.taxonomy.common_ancestor(nodes) or None if nodes else None
 
     def relative(self, word: str) -> str:
         """Returns the word of the names that a word is, is akin to or ends in, or ""."""
