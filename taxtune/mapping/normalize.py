@@ -108,7 +108,7 @@ def fold_word(word: str) -> str:
 
 
 def stem(word: str) -> str:
-    """Returns what a folded word shares with its family: of "foggy" and "fog", "cyclist", "cycle"."""
+    """Returns the stem of a folded word, by which "foggy" is akin to "fog", "cyclist" to "cycling"."""
     return undoubled(_DERIVED.sub("", word).rstrip("aeiouy") or word)
 
 
