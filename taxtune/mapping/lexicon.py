@@ -197,9 +197,12 @@ class Lexicon:
         known = [self.relative(word) for word in telling]
         if self.latin or not known or "" in known:
             return None
-        begun = self._nodes(self.index.fronts.find(" ".join(known)))
-        nodes = [node for node in self.called(known) or (*begun, self.head(known)) if node]
-        return self.taxonomy.common_ancestor(nodes) or None if nodes else None
+        nodes = self.called(known)
+        if not nodes:
+            begun = self._nodes(self.index.fronts.find(" ".join(known)))
+            nodes = (*begun, self.head(known) or self.taxonomy.root)
+        below = [node for node in nodes if node != self.taxonomy.root]
+        return self.taxonomy.common_ancestor(below) or None if below else None
 
     def relative(self, word: str) -> str:
         """Returns the word of the names that a word is, is akin to or ends in, or ""."""
