@@ -27,9 +27,6 @@ ARTICLES = _words("a an the some any another his her its their my our your")
 #: Of these, the ones that a noun in the plural cannot follow.
 SINGULAR = _words("a an another one each every")
 
-#: Behind a verb these say where it leads.
-PARTICLES = _words("up out away back forth together alone high low overhead again")
-
 #: Between two names these say that either may be meant.
 ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise vs versus")
 
@@ -93,6 +90,13 @@ FOCUS = _words("subject focus")
 #: "belongs in glass".
 TELLING = _words(
     "filled full loaded packed stuffed made belong belongs belonging consists consisting composed"
+)
+
+#: Participles that do not end in "ed" or "ing" and are no nouns.
+PARTICIPLES = _words(
+    "bent bound bought broken brought built burnt caught chosen drawn driven dug eaten fallen fed flown found frozen "
+    "given grown held hidden hung kept laid lain left lit lost made paid put sat seen shown sold spread stood stuck "
+    "taken thrown torn worn wound woven written"
 )
 
 #: After these stands what the subject has; where the subject is on the tree, that is context.

@@ -30,7 +30,7 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["MAX_HEAD", "NameIndex", "Words", "has_digit"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 33
+_VERSION = 34
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -38,7 +38,7 @@ MAX_HEAD = 3
 #: If siblings' names end in the same nouns at least this often, a noun that only one node has
 #: stands for its parent.
 _SHARED_HEADS = 0.5
-_TABLES = ("exact", "heads", "shortened", "clipped", "series", "fronts")
+_TABLES = ("exact", "heads", "shortened", "clipped", "fronts")
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
@@ -66,7 +66,6 @@ class NameIndex:
         clipped: Names without their parent's name at the end, to places: "grilled cheese" of
             "grilled cheese sandwich", "Gothic" of "Gothic architecture" below "medieval
             architecture".
-        series: What comes before a number, to places: "DC" of "DC-3".
         fronts: The first words of names, to places; none on a tree with genera.
         vocabulary: Every word.
         counts: The number of nodes that have each word in their names.
@@ -83,7 +82,6 @@ class NameIndex:
     heads: Multimap
     shortened: Multimap
     clipped: Multimap
-    series: Multimap
     fronts: Multimap
     vocabulary: list[str]
     counts: NDArray[np.int32]
@@ -251,12 +249,12 @@ def _tails(
 ) -> Iterator[tuple[str, Words]]:
     """Yields the other words by which a node's names can be said, each with its table."""
     of_parent = names[int(taxonomy.parents[node])][0] if node else ()
+    if latin and taxonomy.ranks[node] == "species":
+        yield from _abbreviated(names[node][0])
     of_root = {words for words in names[0] if len(words) == 1} if node else set()
     for words in names[node]:
         for stop in range(1, 1 if latin else len(words)):
             yield "fronts", words[:stop]
-            if has_digit(words[stop]):
-                yield "series", words[:stop]
         front = _redundant_front(words, above)
         if front and not (latin and taxonomy.ranks[node] == "species"):
             yield "shortened", words[front:]
@@ -271,6 +269,13 @@ def _tails(
             yield "shortened", words[:-1]
         elif ends_in_name or ends_as_parent:
             yield "clipped", words[:-1]
+
+
+def _abbreviated(words: Words) -> Iterator[tuple[str, Words]]:
+    """Yields "T. migratorius" for "Turdus migratorius"."""
+    initials = tuple(word[0] for word in words)
+    for n in range(1, len(words)):
+        yield "shortened", initials[:n] + words[n:]
 
 
 def _redundant_front(words: Words, above: frozenset[Words]) -> int:

@@ -28,6 +28,8 @@ __all__ = ["MAX_WORDS", "Lexicon"]
 
 #: The longest name, in words, that is looked up.
 MAX_WORDS = 8
+#: A noun that ends such a share of the names that have it is seldom said of another noun.
+_MOSTLY = 0.75
 #: A shorter word is not taken for a slip.
 _MIN_MENDED = 5
 #: The parts of a closed compound, its noun and what comes before, have at least so many letters.
@@ -57,7 +59,7 @@ class Lexicon:
         # Phrases of an answer are looked at from several sides, and answers repeat their words.
         self._exact = lru_cache(maxsize=100_000)(self._exact_uncached)
         self._head = lru_cache(maxsize=50_000)(self._head_uncached)
-        self._common_of = lru_cache(maxsize=50_000)(self._common_of_uncached)
+        self._shortened = lru_cache(maxsize=50_000)(self._shortened_uncached)
         self._correct = lru_cache(maxsize=50_000)(self._correct_uncached)
         #: Calls a function of the lexicon and of words, and remembers what it returns.
         self.remember: Callable[..., Any] = lru_cache(maxsize=20_000)(
@@ -163,18 +165,10 @@ class Lexicon:
 
     def shortened(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the nodes with a name that adds just these words to their ancestors' names."""
-        return self._common_of("shortened", tuple(words))
+        return self._shortened(tuple(words))
 
-    def series(self, word: str) -> tuple[int, ...]:
-        """Returns the common ancestor of the nodes whose names are the word and a number.
-
-        It is that of DC-3 and DC-6 for "DC".
-        """
-        nodes = map(self.lifted, self._common_of("series", (word,)))
-        return tuple(node for node in nodes if node)
-
-    def _common_of_uncached(self, table: str, words: tuple[str, ...]) -> tuple[int, ...]:
-        places = getattr(self.index, table).find(" ".join(words))
+    def _shortened_uncached(self, words: tuple[str, ...]) -> tuple[int, ...]:
+        places = self.index.shortened.find(" ".join(words))
         if not len(places) or _says_nothing(words):
             return ()
         common = self._common(np.union1d(places, self.index.heads.find("".join(words))))
@@ -238,10 +232,10 @@ class Lexicon:
         places = self.index.heads.find("".join(words))
         return len(places) > 1 and bool(places[0] != places[-1])
 
-    def share(self, words: Sequence[str], node: int) -> float:
-        """Returns the share of the names ending in the words that lie at or below a node."""
-        places = self.index.heads.find("".join(words))
-        return int(self._count_below(node, places)) / max(1, len(places))
+    def only_heads(self, word: str) -> bool:
+        """Tells whether several names have a word, and nearly all of them as their noun."""
+        headed = np.unique(self.index.heads.find(word))
+        return len(headed) > 1 and len(headed) >= _MOSTLY * self.index.nodes_with[word]
 
     def mentions(self, words: Sequence[str]) -> bool:
         """Tells whether one of the words, or a run of them, names something below the root."""

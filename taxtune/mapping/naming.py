@@ -1,15 +1,18 @@
 """One noun phrase to the nodes that it names.
 
 English puts the noun last: a "fern-leafed speedwell" is a speedwell and a "swallow tanager" a
-tanager. So a phrase is read from its end: the longest run of last words that is a name, or that
-names on the tree end in, decides. What stands before it makes it more exact if it fits below it
-("artichoke flower", "redhead duck"). If the last word names nothing, be it a verb, an adjective or
-a noun that the tree lacks, the phrase is read again without it.
+tanager. So a phrase is read from its end. A *reading* takes the last words as the noun, which is a
+name or a word that names on the tree end in, and a name before it that fits below it ("artichoke
+flower", "redhead duck"); of several readings the one that covers most words counts. If there is
+none, be the last word a verb, an adjective or a noun that the tree lacks, the phrase is read again
+without it. But a noun that only ever heads names is nothing before another noun: a "camera bag" is
+no camera.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -18,21 +21,21 @@ from taxtune.mapping.index import has_digit
 from taxtune.mapping.lexicon import MAX_WORDS, Lexicon
 from taxtune.mapping.reading import Phrase, Word, is_plural, text_of
 
-__all__ = ["Mention", "Strength", "is_participle", "name_phrase", "without_verb"]
+__all__ = ["Mention", "Strength", "is_participle", "name_phrase"]
 
-#: A one-word name of a species must have such a share of the names that end in it: "star" is no
-#: flower called Star.
-_LEAST_SHARE = 0.1
 #: Of a longer run of words without a break only the end is read.
 _MAX_PHRASE = 24
-_LATIN_ENDINGS = ("a", "us", "um", "is", "i", "ae", "ns", "or", "x", "ii", "on", "e", "es")
+#: "Perched", "sitting", "tied"; not "seed", "ring", "sled".
+_PARTICIPLE = re.compile(r".*[aeiouy].*(?:ing|(?<!e)ed)")
+
+#: Words as they stand in the answer, and folded.
+Words = Sequence[Word]
 
 
 class Strength(IntEnum):
     """How much of a phrase its nodes rest on."""
 
-    #: A name that something else follows, a genus with an unknown epithet, an ending, a corrected
-    #: spelling.
+    #: A genus with an unknown epithet, a word that one name ends in.
     PART = 0
     #: The last words are a name, or names on the tree end in them.
     HEAD = 1
@@ -68,27 +71,40 @@ def name_phrase(lexicon: Lexicon, phrase: Phrase) -> Mention | None:
     return mention
 
 
+def is_participle(word: Word) -> bool:
+    """Tells whether a word looks like a participle."""
+    return word.lower in english.PARTICIPLES or bool(_PARTICIPLE.fullmatch(word.lower))
+
+
 def _name(lexicon: Lexicon, phrase: tuple[Word, ...]) -> Mention | None:
-    words = _trim(lexicon, phrase[-_MAX_PHRASE:])
-    mention = _whole(lexicon, words) or _read(lexicon, words)
+    words = _before_verb(lexicon, phrase[-_MAX_PHRASE:])
+    words = _trim(lexicon, words)
+    mention = _whole(lexicon, words) or _cross(lexicon, words)
+    mention = mention or _scientific(lexicon, words) or _without_rest(lexicon, words)
     if mention is None:
         return None
     return replace(
-        _weighed(mention, words),
+        mention,
         described=phrase[0].lower in english.ARTICLES,
         evidence=mention.evidence or text_of(words),
     )
 
 
-def _keys(words: Sequence[Word]) -> list[str]:
-    return [word.key for word in words]
-
-
-def _weighed(mention: Mention, words: Sequence[Word]) -> Mention:
+def _mention(
+    nodes: Iterable[int],
+    keys: Sequence[str],
+    strength: Strength = Strength.HEAD,
+    *,
+    broad: bool = False,
+) -> Mention:
     """Returns a mention, as a part if the words say nothing: a person, a pattern."""
-    if english.SAYS_NOTHING.issuperset(_keys(words)):
-        return replace(mention, strength=Strength.PART)
-    return mention
+    if english.SAYS_NOTHING.issuperset(keys):
+        strength = Strength.PART
+    return Mention(nodes=tuple(nodes), strength=strength, key="".join(keys), broad=broad)
+
+
+def _keys(words: Words) -> list[str]:
+    return [word.key for word in words]
 
 
 def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -96,7 +112,7 @@ def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
 
     It stops at a whole name.
     """
-    while len(words) > 1 and not lexicon.exact(_keys(words), respelled=False):
+    while len(words) > 1 and not _is_name(lexicon, _keys(words)):
         is_filler = words[0].key in english.FILLER or words[0].text.isdigit()
         if words[-1].key in english.TAIL:
             words = words[:-1]
@@ -107,187 +123,118 @@ def _trim(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
     return words
 
 
-# -- verbs -----------------------------------------------------------------------------------------
+def _is_name(lexicon: Lexicon, keys: Sequence[str]) -> bool:
+    return bool(lexicon.exact(keys, respelled=False) or lexicon.shortened(keys))
 
 
-def without_verb(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Returns the words before the verb of a phrase: of "a gull flies", "a man saws wood"."""
-    for i in range(1, min(len(words), _MAX_PHRASE)):
-        after = words[i + 1].lower if i + 1 < len(words) else ""
-        goes_on = after in english.PARTICLES or after.endswith("ly")
-        if _acts(lexicon, words[:i], words[i], goes_on=goes_on, is_last=not after):
+def _before_verb(lexicon: Lexicon, words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Returns the words before the verb of a phrase: of "a gull flies", "a man saws wood".
+
+    A verb of one thing ends as nouns of several do. "The soldier beetles" may be things; "the swift
+    flies away" is an act.
+    """
+    keys = _keys(words)
+    is_single = words[0].lower in english.SINGULAR
+    for i in range(2, len(words)):
+        goes_on = words[0].lower == "the" and i + 1 < len(words)
+        if keys[i] == "of" or not (is_single or goes_on):
+            break
+        noun = words[i - 1]
+        agrees = is_plural(words[i]) and noun.text.isalpha() and noun.key == noun.lower
+        if not agrees or is_participle(noun) or lexicon.exact(keys[i - 1 : i + 1]):
+            continue
+        if noun.key in english.PEOPLE or lexicon.mentions(keys[:i]):
             return words[:i]
     return words
 
 
-def _acts(
-    lexicon: Lexicon,
-    subject: tuple[Word, ...],
-    word: Word,
-    *,
-    goes_on: bool,
-    is_last: bool,
-) -> bool:
-    """Tells whether a word agrees in number with its subject as a verb does, and no noun would.
-
-    The subject is a thing on the tree or a person, who may do something to what follows.
-    """
-    first = subject[0]
-    last = subject[-1]
-    keys = _keys(subject)
-    # "A devil's fingers", "a woman picking tomatoes".
-    if any(is_participle(part) or not part.text.isalpha() for part in subject):
-        return False
-    if not lexicon.mentions([word.key]) or lexicon.exact((last.key, word.key)):
-        return False
-    is_person = last.key in english.PEOPLE
-    if not is_person and not lexicon.mentions(keys):
-        return False
-    is_single = first.lower in english.SINGULAR and not {"and", "of"}.intersection(keys)
-    if is_plural(last) or not is_plural(word):
-        return False
-    # "The soldier beetles" may be things; "the man saws" and "the swift flies away" are acts.
-    ends = is_last or goes_on or is_person
-    return (is_single and ends) or (first.lower == "the" and (is_person or goes_on))
+# -- whole names and names of species --------------------------------------------------------------
 
 
-def is_participle(word: Word) -> bool:
-    """Tells whether a word looks like a participle: "perched", "sitting", not "seed", "ring"."""
-    lower = word.lower
-    if lower.endswith("ed"):
-        return len(lower) > 4 and lower[-3] != "e"
-    return len(lower) > 5 and lower.endswith("ing")
-
-
-# -- readings of a phrase --------------------------------------------------------------------------
-
-
-def _whole(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
+def _whole(lexicon: Lexicon, words: Words) -> Mention | None:
     """Reads the whole phrase as a name."""
     keys = _keys(words)
     node = lexicon.labelled(text_of(words)) if lexicon.latin else None
     nodes = lexicon.exact(keys) if node is None else (node,)
-    if nodes and _is_trusted(lexicon, keys, nodes):
-        return Mention(nodes=nodes, strength=Strength.WHOLE, key="".join(keys))
-    return None
+    return _mention(nodes, keys, Strength.WHOLE) if nodes else None
 
 
-def _read(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads the whole phrase, or else what stands before its end, until it names something."""
-    # A model code or a year, "Jaguar XF 2005", is no part of the name of a living thing.
-    if lexicon.latin and any(map(has_digit, _keys(words))):
-        return None
-    mention = _mended_name(lexicon, words) or _latin(lexicon, words)
-    if mention is not None:
-        return mention
-    for stop in range(len(words), 0, -1):
-        mention = _read_without(lexicon, words[:stop], words[stop:])
-        if mention is not None:
-            return replace(_weighed(mention, words[:stop]), evidence=text_of(words[:stop]))
-    return None
-
-
-def _read_without(
-    lexicon: Lexicon,
-    words: Sequence[Word],
-    rest: Sequence[Word],
-) -> Mention | None:
-    """Reads the words of a phrase without the rest that follows them."""
-    if rest and words[-1].key in english.LIKENESS:
-        return None  # a "plum-coloured dress" is no plum
-    if rest and rest[0].glued:
-        return _series(lexicon, words[-1].key, rest[0].text)
-    mention = _suffix(lexicon, words)
-    if mention is None and not rest:
-        return _mended(lexicon, words)
-    return mention
-
-
-def _series(lexicon: Lexicon, word: str, number: str) -> Mention | None:
-    """Reads "DC-2" where DC-3 and DC-6 are known, and "747-800" where the 747 is."""
-    nodes = lexicon.called([word]) if word[0].isdigit() else lexicon.series(word)
-    if not nodes or not number[0].isdigit():
-        return None
-    return Mention(nodes=nodes, strength=Strength.PART, key=word, broad=True)
-
-
-def _latin(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads "Digitalis lutea" (unknown epithet), "Quercus alba L."."""
-    if not lexicon.latin or len(words) < 2:
-        return None
+def _cross(lexicon: Lexicon, words: Words) -> Mention | None:
+    """Reads "Anas platyrhynchos x Anas acuta": what both parents have in common."""
     keys = _keys(words)
-    genera = lexicon.genus(keys[0])
-    if genera and len(keys) > 2:  # the rest is a subspecies or an author
-        nodes = lexicon.exact(keys[:2], respelled=False)
-        if nodes:
-            return Mention(
-                nodes=nodes,
-                strength=Strength.WHOLE,
-                key="".join(keys[:2]),
-                evidence=text_of(words[:2]),
-            )
-    is_name = words[0].text[:1].isupper() or _looks_binomial(words)
-    if words[1].glued or not genera or not is_name:
+    if "x" not in keys[1:-1]:
         return None
-    return Mention(nodes=genera, strength=Strength.PART, key=keys[0])
-
-
-def _looks_binomial(words: Sequence[Word]) -> bool:
-    for word in words[1:]:
-        looks_latin = word.text.islower() and word.lower.endswith(_LATIN_ENDINGS)
-        if not looks_latin or word.key in english.DESCRIBING:
-            return False
-    return len(words) in (2, 3)
-
-
-def _mended_name(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads "Artic Tern": last words that are a whole name once a slip in one is corrected."""
-    keys = _keys(words)
-    if not 1 < len(keys) <= MAX_WORDS or all(map(lexicon.knows, keys)):
+    position = keys.index("x", 1)
+    parents = (words[:position], words[position + 1 :])
+    nodes: list[int] = []
+    for parent in parents:
+        mention = _name(lexicon, tuple(parent))
+        nodes += mention.nodes if mention else ()
+    if not nodes:
         return None
-    corrected = [lexicon.correct(key, generous=True) or key for key in keys]
-    is_right = [key == other for key, other in zip(keys, corrected, strict=True)]
-    for start in range(len(keys) - 1):
-        if all(is_right[start:]) or not any(is_right[start:]):
-            continue
-        nodes = lexicon.exact(corrected[start:], respelled=False)
-        if nodes:
-            return Mention(
-                nodes=nodes,
-                strength=Strength.HEAD if start else Strength.WHOLE,
-                key="".join(corrected[start:]),
-            )
-    return None
+    return _mention([lexicon.taxonomy.common_ancestor(nodes)], keys, broad=True)
 
 
-def _mended(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads the phrase with its unknown words spelt as the nearest known ones."""
-    corrected = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
-    if corrected[-1].key == words[-1].key:
+def _scientific(lexicon: Lexicon, words: Words) -> Mention | None:
+    """Reads "Quercus alba L." as the species, "Digitalis lutea" (unknown epithet) as the genus."""
+    genera = lexicon.genus(words[0].key) if len(words) > 1 else ()
+    is_english = words[0].text.islower() and lexicon.exact([words[0].key]) != genera
+    if not genera or is_english or words[1].glued:
         return None
-    mention = _suffix(lexicon, corrected)
-    if mention is None:
-        return None
-    return replace(mention, strength=Strength.PART if len(words) > 1 else Strength.WHOLE)
+    for stop in (3, 2):
+        species = _whole(lexicon, words[:stop])
+        if species is not None:
+            return replace(species, evidence=text_of(words[:stop]))
+    return _mention(genera, _keys(words[:1]), Strength.PART)
 
 
 # -- the noun and what stands before it ------------------------------------------------------------
 
 
-def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
-    """Reads the last words of a phrase, the longest that name something."""
+def _without_rest(lexicon: Lexicon, words: Words) -> Mention | None:
+    """Reads the whole phrase, or else what stands before its end, until it names something."""
+    # A model code or a year, "Jaguar XF 2005", is no part of the name of a living thing.
+    if lexicon.latin and any(map(has_digit, _keys(words))):
+        return None
+    words = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
+    if words[-1].glued and words[-1].key in english.LIKENESS:
+        words.pop()  # "fern-like"
+    for stop in range(len(words), 0, -1):
+        rest = words[stop:]
+        if rest and rest[0].glued and not rest[0].text[0].isdigit():
+            continue  # what is "owl-shaped" is no owl, but a "747-800" is a 747
+        mention = _read(lexicon, words[:stop])
+        if mention is None:
+            continue
+        noun = words[stop - 1]
+        is_noun_alone = mention.key == noun.key and not is_plural(noun)
+        if len(rest) == 1 and is_noun_alone and _is_compound(lexicon, noun, rest[0]):
+            return None
+        return replace(mention, evidence=text_of(words[:stop]))
+    return None
+
+
+def _is_compound(lexicon: Lexicon, noun: Word, word: Word) -> bool:
+    """Tells whether a noun only tells more of the word behind it: "camera" of "camera bag".
+
+    That word is a plain noun that the tree lacks.
+    """
+    if not word.text.isalpha() or not word.text.islower() or word.lower.endswith("ly"):
+        return False
+    if word.key in english.SAYS_NOTHING or is_participle(word) or lexicon.knows(word.key):
+        return False
+    return lexicon.only_heads(noun.key)
+
+
+def _read(lexicon: Lexicon, words: Words) -> Mention | None:
+    """Reads the last words of a phrase and a name before them, as many words as can be."""
     keys = _keys(words)
     if "of" in keys[1:]:
         position = keys.index("of", 1)
         # "A photo of a robin", "a vase of sunflowers"; or else "robin of Europe".
         rest = _trim(lexicon, tuple(words[position + 1 :]))
-        mention = _whole(lexicon, rest) or _suffix(lexicon, rest)
-        return mention or _suffix(lexicon, words[:position])
-    if not keys:
-        return None
-    if keys[-1] in english.LIKENESS:
-        mention = _suffix(lexicon, words[:-1]) if words[-1].glued else None
-        return mention and replace(mention, strength=Strength.PART)
+        mention = _whole(lexicon, rest) or _read(lexicon, rest)
+        return mention or _read(lexicon, words[:position])
     readings: list[tuple[int, Mention]] = []
     for start in range(max(0, len(keys) - MAX_WORDS), len(keys)):
         mention = _noun(lexicon, words, start)
@@ -295,22 +242,15 @@ def _suffix(lexicon: Lexicon, words: Sequence[Word]) -> Mention | None:
             readings.append(_closest(lexicon, words, start, mention))
     if not readings:
         return None
-    # The reading that leaves the fewest words out: "White Peacock" + "butterfly", not "Peacock
-    # butterfly".
-    covered, best = max(readings, key=lambda reading: reading[0])
+    # "White Peacock" + "butterfly", not "Peacock butterfly".
     for start, stop in lexicon.locate(keys[:-1]):
         name = keys[start:stop]
-        if len(name) > covered and not english.SAYS_NOTHING.issuperset(name):
-            covered = len(name)
-            best = Mention(
-                nodes=lexicon.exact(name),
-                strength=Strength.HEAD,
-                key="".join(name),
-            )
-    return best
+        if not english.SAYS_NOTHING.issuperset(name):
+            readings.append((len(name), _mention(lexicon.exact(name), name)))
+    return max(readings, key=lambda reading: reading[0])[1]
 
 
-def _noun(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | None:
+def _noun(lexicon: Lexicon, words: Words, start: int) -> Mention | None:
     """Returns the mention of the words from `start` on as the noun of the phrase."""
     keys = _keys(words)
     noun = keys[start:]
@@ -321,33 +261,39 @@ def _noun(lexicon: Lexicon, words: Sequence[Word], start: int) -> Mention | None
     if words[start].glued and (not is_one_word or noun[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
     is_bare = all(_describes(words, i) for i in range(start))
-    nodes = lexicon.exact(noun)
-    if nodes and not _is_trusted(lexicon, noun, nodes):
-        nodes = ()
+    nodes = lexicon.exact(noun) or _mended(lexicon, noun)
     if not nodes and (is_bare or not is_one_word):
         nodes = lexicon.shortened(noun)
-    key = "".join(noun)
+    is_shared = lexicon.is_shared(noun)
+    # An "alpine sunflower" may be any of the sunflowers, also where one is just the "sunflower".
+    is_other = is_one_word and is_shared and lexicon.shares_heads and not is_bare
+    if is_other and all(lexicon.lifted(node) != node for node in nodes):
+        nodes = ()
     if nodes:
-        is_told_apart = not (english.DESCRIBING | english.FILLER).issuperset(keys[:start])
-        if is_told_apart and len(nodes) == 1 and _has_sisters(lexicon, noun, nodes[0]):
-            nodes = (int(lexicon.taxonomy.parents[nodes[0]]),)
-        return Mention(nodes=nodes, strength=Strength.HEAD, key=key)
+        return _mention(nodes, noun)
     clipped = lexicon.clipped(noun) if is_bare else ()
     if clipped:
-        return Mention(nodes=clipped, strength=Strength.HEAD, key=key, broad=True)
+        return _mention(clipped, noun, broad=True)
     if words[-1].lower.endswith("ed") and is_participle(words[-1]):
         return None  # what is "parked" is no park
-    is_shared = lexicon.is_shared(noun)
     if is_one_word and not (is_shared or is_bare or lexicon.shares_heads):
         return None  # of an "owl-shaped holder" the noun says little if only one name has it
     head = lexicon.head(noun)
     if not head:
         return None
     strength = Strength.HEAD if is_shared else Strength.PART
-    return Mention(nodes=(head,), strength=strength, key=key, broad=True)
+    return _mention([head], noun, strength, broad=True)
 
 
-def _describes(words: Sequence[Word], i: int) -> bool:
+def _mended(lexicon: Lexicon, keys: Sequence[str]) -> tuple[int, ...]:
+    """Returns the nodes that several words name but for slips in some: "Artic Tern"."""
+    corrected = [lexicon.correct(key, generous=True) or key for key in keys]
+    if len(keys) > 1 and any(map(lexicon.knows, keys)) and corrected != keys:
+        return lexicon.exact(corrected, respelled=False)
+    return ()
+
+
+def _describes(words: Words, i: int) -> bool:
     """Tells whether a word before a noun only describes it: "old", "2", "stir-fried"."""
     word = words[i]
     if word.key in english.SAYS_NOTHING or word.text.isdigit() or is_participle(word):
@@ -356,27 +302,9 @@ def _describes(words: Sequence[Word], i: int) -> bool:
     return any(after.glued and is_participle(after) for after in following)
 
 
-def _is_trusted(lexicon: Lexicon, keys: Sequence[str], nodes: Sequence[int]) -> bool:
-    """Tells whether a name is meant, though it is one word that names of others end in."""
-    if len(keys) > 1 or len(nodes) > 1 or not lexicon.is_leaf(nodes[0]):
-        return True
-    return lexicon.share(keys, int(lexicon.taxonomy.parents[nodes[0]])) >= _LEAST_SHARE
-
-
-def _has_sisters(lexicon: Lexicon, keys: Sequence[str], node: int) -> bool:
-    """Tells whether names of a species' sisters end in its name.
-
-    An "alpine sunflower" may be any of them.
-    """
-    if node == lexicon.taxonomy.root or not lexicon.is_leaf(node):
-        return False
-    parent = int(lexicon.taxonomy.parents[node])
-    return lexicon.share(keys, parent) > 2 * lexicon.share(keys, node)
-
-
 def _closest(
     lexicon: Lexicon,
-    words: Sequence[Word],
+    words: Words,
     start: int,
     mention: Mention,
 ) -> tuple[int, Mention]:
@@ -398,15 +326,10 @@ def _closest(
         if words[stop].glued:
             continue
         for first in range(max(0, stop - MAX_WORDS), stop):
-            keys = _keys(words[first:stop])
-            if (first > 0 and words[first].glued) or english.SAYS_NOTHING.issuperset(keys):
-                continue
-            nodes = lexicon.called(keys)
+            nodes = lexicon.called(_keys(words[first:stop]))
             below = tuple(node for node in nodes if _is_below_any(lexicon, node, mention.nodes))
             if below:
                 return covered + stop - first, replace(mention, nodes=below, broad=False)
-            if nodes:
-                return covered, mention
     return covered, mention
 
 

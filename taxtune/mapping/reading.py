@@ -141,7 +141,7 @@ def read_line(line: str, names: Lexicon) -> Reading:
 
 def _tokenize(line: str) -> list[Word | str]:
     """Returns words, and punctuation as plain strings."""
-    line = strip_accents(line)
+    line = strip_accents(line).replace("×", " x ")
     tokens: list[Word | str] = []
     glue = False
     last_end = -1
