@@ -28,8 +28,12 @@ __all__ = ["MAX_WORDS", "Lexicon"]
 
 #: The longest name, in words, that is looked up.
 MAX_WORDS = 8
+#: More nodes than this that have nothing in common are no senses of one word.
+_MAX_SENSES = 3
 #: A noun that ends such a share of the names that have it is seldom said of another noun.
 _MOSTLY = 0.75
+#: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
+_MIN_BREEDS = 20
 #: A shorter word is not taken for a slip.
 _MIN_MENDED = 5
 #: The parts of a closed compound, its noun and what comes before, have at least so many letters.
@@ -172,7 +176,9 @@ class Lexicon:
         if not len(places) or _says_nothing(words):
             return ()
         common = self._common(np.union1d(places, self.index.heads.find("".join(words))))
-        return (common,) if common or places[0] == self.taxonomy.root else ()
+        if common:
+            return (common,)
+        return self._nodes(places) if len(places) <= _MAX_SENSES else ()
 
     def clipped(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the one node whose name the words are without its parent's name.
@@ -191,10 +197,9 @@ class Lexicon:
         known = [self.relative(word) for word in telling]
         if self.latin or not known or "" in known:
             return None
-        nodes = self.called(known)
-        if not nodes:
-            begun = self._nodes(self.index.fronts.find(" ".join(known)))
-            nodes = (*begun, self.head(known) or self.taxonomy.root)
+        nodes = self._nodes(self.index.fronts.find(" ".join(known)))
+        if known != telling[:1]:  # else it has been read: in "a child flies" it is a verb
+            nodes = self.called(known) or (*nodes, self.head(known) or self.taxonomy.root)
         below = [node for node in nodes if node != self.taxonomy.root]
         return self.taxonomy.common_ancestor(below) or None if below else None
 
@@ -253,8 +258,14 @@ class Lexicon:
         return bool(self.taxonomy.sizes[node] == 1)
 
     def lifted(self, node: int) -> int:
-        """Returns the parent of a leaf; any other node as it is."""
-        return int(self.taxonomy.parents[node]) if node and self.is_leaf(node) else node
+        """Returns the parent of a wild species; any other node as it is.
+
+        Breeds have no sister species.
+        """
+        has_breeds = len(self.taxonomy.names(node)) - 1 > _MIN_BREEDS
+        if node == 0 or has_breeds or not self.is_leaf(node):
+            return node
+        return int(self.taxonomy.parents[node])
 
     def common(self, nodes: ArrayLike) -> int:
         """Returns the deepest node that covers at least `coverage` of one or more nodes."""

@@ -127,7 +127,7 @@ GARDEN = Taxonomy.from_dict(
             "land": ["volcano", "lattice fence", "industrial site"],
             "plants": ["aloe vera", "climbing rose"],
             "sports": ["cycling", "surfing", "rock climbing"],
-            "devices": ["watch", "spray gun", "spray can", "monorail train"],
+            "devices": ["watch", "spray gun", "spray can", "paint brush", "hair brush"],
         }
     }
 )
@@ -147,7 +147,7 @@ GARDEN = Taxonomy.from_dict(
         ("spray", "devices"),  # the front of several
         ("a climber", None),  # of names that share nothing
         ("a parked bicycle", None),
-        ("skies", "weather"),  # the end of a name: maybe another sky
+        ("toothbrush", "devices"),  # another brush
         ("an old thing", None),
         ("", None),
     ],
