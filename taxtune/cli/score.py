@@ -91,9 +91,11 @@ def place(
 
 def _chat(arbiter: str | None) -> ChatArbiter | None:
     """Returns the chat model that reads answers, if one is named."""
+    if arbiter is None or arbiter == "none":
+        return None
     from taxtune.models.arbiter import ChatArbiter
 
-    return None if arbiter in (None, "none") else ChatArbiter(arbiter)
+    return ChatArbiter(arbiter)
 
 
 def _note_reader(mapper: Mapper, answers: AnswerTable, arbiter: str | None) -> None:
@@ -102,8 +104,11 @@ def _note_reader(mapper: Mapper, answers: AnswerTable, arbiter: str | None) -> N
     from taxtune.models.arbiter import offer
 
     note_arbiter(mapper)
-    texts = {row.answer for row in answers.rows if row.answer}
-    if arbiter is None and texts and mapper.config.preset not in PAPER_PRESETS:
+    if arbiter is not None or mapper.config.preset in PAPER_PRESETS:
+        return
+    texts = {row.answer for row in answers.rows}
+    texts.discard(None)
+    if texts:
         note(offer(len(texts), "--arbiter PROVIDER/MODEL"))
 
 
@@ -112,8 +117,10 @@ def _print_placements(answers: AnswerTable, mapper: Mapper, *, as_json: bool) ->
     from taxtune.scoring.nodes import place_texts
 
     texts = [row.answer or "" for row in answers.rows]
+    questions = [row.question for row in answers.rows]
     placements = []
-    for placement, row in zip(place_texts(mapper, texts), answers.rows, strict=True):
+    placed = place_texts(mapper, texts, questions)
+    for placement, row in zip(placed, answers.rows, strict=True):
         reply = row.fields.get("answer")
         if row.answer is None and reply is not None:
             print(_missing_line(str(reply), as_json=as_json))
