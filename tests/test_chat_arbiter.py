@@ -147,4 +147,5 @@ def test_the_recorded_replies_give_the_figures_that_are_printed(tmp_path):
             assert arbiter(bed.taxonomy, questions) == list(chosen.values())
     printed = (FOLDER / "README.md").read_text(encoding="utf-8")
     lines = [f"Replies: `{file.name}`.", *figures(as_rows(beds, arbiter))]
-    assert printed.partition(chat_arbiter.HEADING)[2].splitlines()[1:] == lines
+    written = printed.partition(chat_arbiter.HEADING)[2].splitlines()[1:]
+    assert written == lines, "write them again: python benchmarks/chat_arbiter.py --write"

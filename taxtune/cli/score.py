@@ -117,8 +117,10 @@ def _print_placements(answers: AnswerTable, mapper: Mapper, *, as_json: bool) ->
     from taxtune.scoring.nodes import place_texts
 
     texts = [row.answer or "" for row in answers.rows]
+    questions = [row.question for row in answers.rows]
     placements = []
-    for placement, row in zip(place_texts(mapper, texts), answers.rows, strict=True):
+    placed = place_texts(mapper, texts, questions)
+    for placement, row in zip(placed, answers.rows, strict=True):
         reply = row.fields.get("answer")
         if row.answer is None and reply is not None:
             print(_missing_line(str(reply), as_json=as_json))

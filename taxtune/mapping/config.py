@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from taxtune.taxonomy import Taxonomy
 
 __all__ = [
-    "CHOSEN",
     "DOUBTFUL",
     "GUESSED",
     "NONE_OF_THESE",
@@ -41,10 +40,6 @@ OFF_TREE = ("child", "root")
 #: Below this confidence a placement is doubtful: 45 % of 502 such ones in benchmarks/domains were
 #: not acceptable, and 7 % of the 1,166 others.
 DOUBTFUL = 0.75
-#: The confidence where an arbiter chose. Of 96 choices of a language model that saw the requests
-#: alone 87 were acceptable, 55 of 59 that agreed with reading and 32 of 37 that differed
-#: (benchmarks/chat_arbiter.py).
-CHOSEN = 0.9
 #: What an arbiter chooses where an answer asserts none of the candidates.
 NONE_OF_THESE = -1
 
@@ -84,35 +79,6 @@ class Stage(StrEnum):
 OFF_TREE_STAGES = (Stage.OFF_TREE, Stage.FOREIGN)
 #: The stages that guess where nothing on the tree is named in so many words.
 GUESSED = (Stage.NGRAM, Stage.VOTE, Stage.SIMILARITY)
-
-
-class Question(NamedTuple):
-    """A question to an arbiter.
-
-    Attributes:
-        answer: The answer, cut to the characters that the mapper reads.
-        candidates: The nodes to choose from, with all their ancestors, in the order of a walk down
-            the tree.
-    """
-
-    answer: str
-    candidates: tuple[int, ...]
-
-
-class Arbiter(Protocol):
-    """Chooses the nodes of answers that reading places with doubt."""
-
-    @property
-    def identity(self) -> Mapping[str, str | int | float | None]:
-        """Everything that can change a choice."""
-        ...
-
-    def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> Sequence[int | None]:
-        """Returns one of its candidates for each question, or `NONE_OF_THESE`.
-
-        It is None if the arbiter made no choice.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +172,46 @@ class Placement:
     def off_tree(self) -> bool:
         """Whether the answer asserts something that the tree lacks, or that cannot be read."""
         return self.stage in OFF_TREE_STAGES
+
+
+class Question(NamedTuple):
+    """A question to an arbiter: which of several nodes an answer asserts.
+
+    Attributes:
+        answer: The answer, a long one as its beginning and end.
+        candidates: The nodes to choose from, the root first, in the order of a walk down the tree.
+            Between one and the next below it nodes may be missing.
+        asked: What the answer answers, "" if that is not known.
+        reading: Where reading puts the answer, which is not for the arbiter to see: it is for its
+            account.
+    """
+
+    answer: str
+    candidates: tuple[int, ...]
+    asked: str
+    reading: Placement
+
+    @property
+    def read(self) -> int:
+        """What reading would choose: its node, or `NONE_OF_THESE`."""
+        asserts_none = self.reading.abstained or self.reading.off_tree
+        return NONE_OF_THESE if asserts_none else self.reading.node
+
+
+class Arbiter(Protocol):
+    """Reads answers that are more than a name of a node."""
+
+    @property
+    def identity(self) -> Mapping[str, str | int | float | None]:
+        """Everything that can change a choice."""
+        ...
+
+    def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> Sequence[int | None]:
+        """Returns one of its candidates for each question, or `NONE_OF_THESE`.
+
+        It is None if the arbiter made no choice.
+        """
+        ...
 
 
 class Placements(list[Placement]):

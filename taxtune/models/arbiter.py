@@ -1,17 +1,19 @@
-"""A chat model as the mapper's arbiter: it chooses a node where a placement is doubtful.
+"""A chat model as the mapper's arbiter: it reads each answer that is more than a name of a node.
 
 The model is shown numbered nodes. Its reply is a number, so whatever an answer says to the model,
 it can at most have another of its candidates chosen. Replies are kept on disk by everything that
-makes the question: the model, the wording, the answer and the nodes. Where a call fails after all
-its attempts, or a reply is no number of a node, the answer stays where reading put it; both are
-counted. The failed call is made again the next time, the unreadable reply is not.
+makes the question: the model, the wording, the question, the answer and the nodes. Where a call
+fails after all its attempts, or a reply is no number of a node, the answer stays where reading put
+it; both are counted. The failed call is made again the next time, the unreadable reply is not.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
 from functools import partial
+from operator import add
 from pathlib import Path
 
 from taxtune.mapping.config import NONE_OF_THESE, Question
@@ -31,13 +33,17 @@ from taxtune.models.names import is_local, make_model
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["ASKED_SHARE", "MAX_TOKENS", "ChatArbiter", "offer", "read_choice"]
+__all__ = ["ASKED_SHARE", "MAX_TOKENS", "ChatArbiter", "Choices", "offer", "read_choice"]
 
 #: The share of answers that are more than a name of a node: 1,551 of 1,668 in benchmarks/domains.
 ASKED_SHARE = 0.93
 #: Tokens of a question and of its reply, for estimates: about the mean of 147 answers
 #: (benchmarks/chat_arbiter.py).
 _QUESTION_TOKENS = (350, 3)
+#: Of reading: that it is wrong then is worth knowing.
+_SURE = 0.9
+#: So many names of a node are shown beside its label.
+_MAX_NAMES = 4
 #: A number takes few; a model that thinks aloud before it is cut off and counted.
 MAX_TOKENS = 256
 #: A number alone, maybe as "Node: 3", or with the label that it stands for behind it.
@@ -46,6 +52,41 @@ _CHOICE = re.compile(
     r"([0-9]{1,4})(?![0-9])(.*)",
     re.I | re.S,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How often an arbiter and reading agree.
+
+    Attributes:
+        agreed: Choices of what reading found.
+        moved: Choices of something else.
+        moved_sure: Those of them where the confidence of reading was .9 or more.
+        unread: Replies that are not the number of a node.
+        failed: Failed calls.
+    """
+
+    agreed: int = 0
+    moved: int = 0
+    moved_sure: int = 0
+    unread: int = 0
+    failed: int = 0
+
+    def __add__(self, other: Choices) -> Choices:
+        """Returns the sums."""
+        return Choices(*map(add, astuple(self), astuple(other)))
+
+    def __str__(self) -> str:
+        """Returns the counts as a sentence."""
+        text = (
+            f"{self.agreed:,} stay where reading puts them, {self.moved:,} are moved, "
+            f"{self.moved_sure:,} of these although its confidence was {_SURE} or more"
+        )
+        if self.unread:
+            text += f"; replies that are not the number of a node: {self.unread:,}"
+        if self.failed:
+            text += f"; failed calls: {self.failed:,}"
+        return text
 
 
 class ChatArbiter:
@@ -60,6 +101,7 @@ class ChatArbiter:
 
     Attributes:
         llm: The model.
+        choices: How often it and reading have agreed so far.
 
     Raises:
         ModelError: If the name stands for no model.
@@ -78,6 +120,7 @@ class ChatArbiter:
         self.llm = make_model(model, self._settings)
         self._prompt = JudgePrompt("choose.j2", "mapper")
         self._spent = ModelUsage()
+        self.choices = Choices()
 
     def __reduce__(self) -> tuple[object, ...]:
         """Returns the parts of a copy in another process, which keeps an account of its own."""
@@ -113,21 +156,30 @@ class ChatArbiter:
         return spent
 
     def note_spent(self) -> None:
-        """Notes how many answers were asked about and what it cost."""
+        """Notes how many answers were asked about, what it cost and what came of it."""
         spent = self.spent()
         price = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:,.4f}"
         note(
             f"{self._model} was asked about {spent.calls:,} answers ({price}); "
-            f"{spent.from_store:,} are from the store"
+            f"{spent.from_store:,} are from the store. {self.choices}"
         )
 
     def prompt(self, taxonomy: Taxonomy, question: Question) -> str:
-        """Returns the text of a question: the answer, and its candidates as a numbered tree."""
+        """Returns the text of a question: the answer, and its candidates as a numbered tree.
+
+        A node is shown with its common name and those of its names that stand in the answer.
+        """
+        said = question.answer.casefold()
         options = []
+        above: list[int] = []
         for node in question.candidates:
-            depth = int(taxonomy.depth[node])
-            options.append((taxonomy.labels[node], taxonomy.common_name(node), depth))
-        return self._prompt.render(answer=question.answer, options=options)
+            while above and not taxonomy.is_ancestor(above[-1], node):
+                above.pop()
+            label, *others = taxonomy.names(node)
+            names = [name for name in others if name == others[0] or name.casefold() in said]
+            options.append((label, names[:_MAX_NAMES], len(above)))
+            above.append(node)
+        return self._prompt.render(asked=question.asked, answer=question.answer, options=options)
 
     def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> list[int | None]:
         """Returns a node or `NONE_OF_THESE` for each question.
@@ -149,8 +201,27 @@ class ChatArbiter:
             labels = [taxonomy.labels[node] for node in nodes]
             number = read_choice(reply.text, labels) if isinstance(reply, Answer) else None
             choices.append(None if number is None else (NONE_OF_THESE, *nodes)[number])
-        _note_undecided(choices, [reply for reply in replies if isinstance(reply, Failure)])
+        failures = [reply for reply in replies if isinstance(reply, Failure)]
+        self.choices += _counted(questions, choices, len(failures))
+        _note_undecided(choices, failures)
         return choices
+
+
+def _counted(questions: Sequence[Question], choices: Sequence[int | None], failed: int) -> Choices:
+    agreed = moved = moved_sure = 0
+    for question, choice in zip(questions, choices, strict=True):
+        if choice == question.read:
+            agreed += 1
+        elif choice is not None:
+            moved += 1
+            moved_sure += (question.reading.confidence or 0.0) >= _SURE
+    return Choices(
+        agreed=agreed,
+        moved=moved,
+        moved_sure=moved_sure,
+        unread=choices.count(None) - failed,
+        failed=failed,
+    )
 
 
 def _note_undecided(choices: Sequence[int | None], failures: Sequence[Failure]) -> None:
@@ -166,7 +237,7 @@ def _note_undecided(choices: Sequence[int | None], failures: Sequence[Failure]) 
         first = failures[0].reason.rstrip(".")
         causes.append(f"failed calls: {len(failures):,}, the first: {first}")
     note(
-        f"The arbiter chose no node for {without:,} of {len(choices):,} doubtful answers, "
+        f"The arbiter chose no node for {without:,} of {len(choices):,} answers, "
         f"which stay where reading put them; {'; '.join(causes)}."
     )
 

@@ -78,20 +78,27 @@ _RANK_HEADS = (
 )
 
 
-def place_texts(mapper: Mapper, texts: Sequence[str]) -> list[Placement]:
+def place_texts(
+    mapper: Mapper, texts: Sequence[str], questions: Sequence[str | None] | None = None
+) -> list[Placement]:
     """Returns a placement for each text, in order, and shows the progress.
 
-    Equal texts share one placement. A blank one is an abstention.
+    Equal texts, of equal questions where these are known, share one placement. A blank text is an
+    abstention.
     """
-    placements: dict[str, Placement] = {}
-    distinct = list(dict.fromkeys(texts))
+    asked = questions or [None] * len(texts)
+    pairs = [(text, question or "") for text, question in zip(texts, asked, strict=True)]
+    distinct = list(dict.fromkeys(pairs))
+    placements: dict[tuple[str, str], Placement] = {}
     with track("placing answers", len(distinct)) as task:
         for start in range(0, len(distinct), _AT_ONCE):
             some = distinct[start : start + _AT_ONCE]
-            placed = mapper.place(some)
+            placed = mapper.place(
+                [text for text, _ in some], questions=[question for _, question in some]
+            )
             placements.update(zip(some, placed, strict=True))
             task.advance(len(some))
-    return [placements[text] for text in texts]
+    return [placements[pair] for pair in pairs]
 
 
 def as_child(mapper: Mapper, placements: Sequence[Placement | None]) -> Mask:
@@ -223,7 +230,7 @@ class _PlacedTable:
             return cls(answers=answers, nodes=nodes, targets=targets, off_tree=off_tree)
         mapper = mapper or Mapper(taxonomy)
         texts = [row.answer or "" for row in answers.rows]
-        placements = place_texts(mapper, texts)
+        placements = place_texts(mapper, texts, [row.question for row in answers.rows])
         nodes = np.array([placement.node for placement in placements], dtype=np.int64)
         return cls(
             answers=answers,

@@ -187,9 +187,10 @@ def test_a_similarity_is_asked_only_where_reading_says_nothing(nature):
     mapper = Mapper(nature, Counting())
     mapper.place(["Blue Jay", "Wodepeckre", "I cannot tell", "a thrush"])
     assert Counting.asked == ["Wodepeckre"]
-    near = mapper.nearest(["Blue Jay"], k=3)[0]
-    assert len(near) == 3
-    assert near[0] == (nature.resolve("Cyanocitta cristata"), pytest.approx(1.0, abs=1e-5))
+    scores = mapper.node_scores(["Blue Jay"])[0]
+    blue_jay = nature.resolve("Cyanocitta cristata")
+    assert scores.argmax() == blue_jay
+    assert scores[blue_jay] == pytest.approx(1.0, abs=1e-5)
 
 
 def test_what_is_learnt_of_a_large_tree_is_kept(tmp_path):

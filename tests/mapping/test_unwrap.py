@@ -62,61 +62,89 @@ def test_the_part_that_answers_comes_first(answer):
     assert "Beagle" in unwrap(answer)[0].lines[0]
 
 
-#: Formats of an answer that names one thing and rejects or doubts another.
-WRAPPERS = {
-    "object": lambda name, other: json.dumps({"label": name, "confidence": 0.9}),
-    "single quotes": lambda name, other: str({"label": name}),
-    "fenced object": lambda name, other: (
-        f"Here:\n```json\n{json.dumps({'label': name})}\n```\nBye!"
-    ),
-    "similar": lambda name, other: json.dumps({"x": name, "similar_species": [other]}),
-    "lookalikes": lambda name, other: json.dumps({"x": name, "lookalikes": other, "not": other}),
-    "options": lambda name, other: json.dumps({"options": [other, name], "answer": name}),
-    "distractors": lambda name, other: json.dumps({"distractors": [other], "object": name}),
-    "reply": lambda name, other: json.dumps(
-        {
-            "image_information": {"description": f"next to a {other}", "quality": "good"},
-            "reasoning": {"step 1": f"Is it a {other}?"},
-            "result": {"name": f"B) {name}", "location": "center"},
-        }
-    ),
-    "alternatives": lambda name, other: json.dumps(
-        {"best": {"label": name}, "other_possibilities": [{"label": other, "confidence": 0.2}]}
-    ),
-    "scored objects": lambda name, other: json.dumps(
-        [{"label": other, "confidence": 0.2}, {"label": name, "confidence": 0.7}]
-    ),
-    "scores of a hundred": lambda name, other: json.dumps(
-        {"candidates": [{"name": name, "score": 85}, {"name": other, "score": 9}]}
-    ),
-    "scores by name": lambda name, other: json.dumps({"predictions": {other: 0.2, name: 0.7}}),
-    "bold": lambda name, other: f"**{name}**",
-    "heading": lambda name, other: f"## {name}",
-    "item": lambda name, other: f"- {name}",
-    "option": lambda name, other: f"Answer: B) {name}",
-    "final": lambda name, other: f"At first I saw a {other}.\n\n**Final answer:** {name}",
-    "box": lambda name, other: f"$\\boxed{{\\text{{{name}}}}}$",
-    "tag": lambda name, other: f"<answer>{name}</answer>",
-    "ranks": lambda name, other: f"Guesses:\n1. **{name}** (70%)\n2. {other} (20%)",
-    "scores": lambda name, other: f"{other}: 0.2\n{name}: 0.7",
-    "in a row": lambda name, other: f"{other} (20%), {name} (70%)",
-    "turns": lambda name, other: f"### Human: a {other}?\n### Assistant: {name}",
-    "table": lambda name, other: (
-        f"| Rank | Name | Share |\n|---|:--:|---|\n| 1 | {name} | 70% |\n| 2 | {other} | 20% |"
-    ),
-    "fields": lambda name, other: f"| Field | Value |\n|---|---|\n| Name | {name} |",
+#: Answers that name one thing, NAME, in many formats, and reject or doubt another one, OTHER.
+FORMATS = r"""
+{"label": "NAME", "confidence": 0.9}
+~
+Here:
+```json
+{"label": "NAME"}
+```
+Bye!
+~
+{"x": "NAME", "similar_species": ["OTHER"]}
+~
+{"x": "NAME", "lookalikes": "OTHER", "not": "OTHER"}
+~
+{"options": ["OTHER", "NAME"], "answer": "NAME"}
+~
+{"distractors": ["OTHER"], "object": "NAME"}
+~
+{
+  "image_information": {"description": "next to a OTHER", "quality": "good"},
+  "reasoning": {"step 1": "Is it a OTHER?"},
+  "result": {"name": "B) NAME", "location": "center"}
 }
+~
+{"best": {"label": "NAME"}, "other_possibilities": [{"label": "OTHER", "confidence": 0.2}]}
+~
+[{"label": "OTHER", "confidence": 0.2}, {"label": "NAME", "confidence": 0.7}]
+~
+{"candidates": [{"name": "NAME", "score": 85}, {"name": "OTHER", "score": 9}]}
+~
+{"predictions": {"OTHER": 0.2, "NAME": 0.7}}
+~
+**NAME**
+~
+## NAME
+~
+- NAME
+~
+Answer: B) NAME
+~
+At first I saw a OTHER.
+
+**Final answer:** NAME
+~
+$\boxed{\text{NAME}}$
+~
+<answer>NAME</answer>
+~
+Guesses:
+1. **NAME** (70%)
+2. OTHER (20%)
+~
+OTHER: 0.2
+NAME: 0.7
+~
+OTHER (20%), NAME (70%)
+~
+### Human: a OTHER?
+### Assistant: NAME
+~
+| Rank | Name | Share |
+|---|:--:|---|
+| 1 | NAME | 70% |
+| 2 | OTHER | 20% |
+"""
 NAMES = st.sampled_from(
     ["robin", "Blue Jay", "Beagle", "Red Fox", "Vulpes vulpes", "birds", "plant"]
 )
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("form", FORMATS.split("~"))
 @given(name=NAMES, other=NAMES)
-def test_a_format_changes_no_placement(mapper, wrapper, name, other):
+def test_a_format_changes_no_placement(mapper, form, name, other):
     plain = mapper.place_one(name)
-    wrapped = mapper.place_one(WRAPPERS[wrapper](name, other))
+    wrapped = mapper.place_one(form.strip().replace("NAME", name).replace("OTHER", other))
     assert (wrapped.node, wrapped.stage) == (plain.node, plain.stage)
+
+
+@pytest.mark.parametrize(
+    "form", ["{'label': 'NAME'}", "| Key | Value |\n|---|---|\n| Name | NAME |"]
+)
+def test_a_key_that_stays_changes_no_node(mapper, form):
+    assert mapper.place_one(form.replace("NAME", "Blue Jay")).path[-1] == "Cyanocitta cristata"
 
 
 @given(
@@ -124,16 +152,16 @@ def test_a_format_changes_no_placement(mapper, wrapper, name, other):
     shape=st.sampled_from(["{0}: {1}%", "{0} ({2})", "| {0} | {2} |", "{0}, probability {1}"]),
 )
 def test_the_likeliest_candidate_stays_wherever_it_stands(scores, shape):
-    names = [f"bird{'x' * score}" for score in scores]
-    lines = [
-        shape.format(name, score, score / 100) for name, score in zip(names, scores, strict=True)
-    ]
-    objects = [{"label": name, "score": score} for name, score in zip(names, scores, strict=True)]
-    likeliest = names[scores.index(max(scores))]
+    lines = []
+    objects = []
+    for score in scores:
+        name = f"bird{'x' * score}"
+        lines.append(shape.format(name, score, score / 100))
+        objects.append({"label": name, "score": score})
     for answer in ("\n".join(lines), json.dumps(objects)):
         (block,) = unwrap(answer)
         (line,) = block.lines
-        assert line.split()[0].strip(":,") == likeliest
+        assert line.split()[0].strip(":,") == f"bird{'x' * max(scores)}"
 
 
 @pytest.mark.parametrize(
