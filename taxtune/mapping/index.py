@@ -11,26 +11,26 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import Multimap, MultimapBuilder, Part, cached, text_key
-from taxtune.mapping.normalize import fold_words
+from taxtune.mapping.normalize import fold_words, stem, undoubled
 from taxtune.store import cache_folder
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["MAX_HEAD", "NameIndex", "Words", "has_digit"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 32
+_VERSION = 34
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -38,7 +38,7 @@ MAX_HEAD = 3
 #: If siblings' names end in the same nouns at least this often, a noun that only one node has
 #: stands for its parent.
 _SHARED_HEADS = 0.5
-_TABLES = ("exact", "heads", "shortened", "clipped")
+_TABLES = ("exact", "heads", "shortened", "clipped", "fronts")
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
@@ -66,6 +66,7 @@ class NameIndex:
         clipped: Names without their parent's name at the end, to places: "grilled cheese" of
             "grilled cheese sandwich", "Gothic" of "Gothic architecture" below "medieval
             architecture".
+        fronts: The first words of names, to places; none on a tree with genera.
         vocabulary: Every word.
         counts: The number of nodes that have each word in their names.
         shares_heads: Whether siblings' names mostly end in the same noun, as those of sister
@@ -81,6 +82,7 @@ class NameIndex:
     heads: Multimap
     shortened: Multimap
     clipped: Multimap
+    fronts: Multimap
     vocabulary: list[str]
     counts: NDArray[np.int32]
     shares_heads: bool
@@ -92,7 +94,13 @@ class NameIndex:
 
         Without a folder, they are in the user's cache folder.
         """
-        parts: dict[str, Any] = _stored(taxonomy, "names", folder, _Learner(taxonomy).learn)
+        make = _Learner(taxonomy).learn
+        if len(taxonomy) < _MIN_STORED:
+            parts: dict[str, Any] = make()
+        else:
+            known = f"{_VERSION} {taxonomy.digest}".encode()
+            file = f"{blake2b(known, digest_size=16).hexdigest()}.npz"
+            parts = cached(cache_folder(folder, "names") / file, make)
         for flag in ("shares_heads", "latin"):
             parts[flag] = bool(parts[flag])
         return cls(**parts)
@@ -103,25 +111,19 @@ class NameIndex:
         return dict(zip(self.vocabulary, self.counts.tolist(), strict=True))
 
     @cached_property
-    def of_shape(self) -> dict[tuple[str, int], list[str]]:
-        """The words by first letter and length."""
-        words: dict[tuple[str, int], list[str]] = defaultdict(list)
+    def families(self) -> dict[str, str]:
+        """The most common word of each stem, the first by letter of equally common ones."""
+        words = sorted(self.vocabulary, key=lambda word: (-self.nodes_with[word], word))
+        words = [word for word in words if word not in english.SAYS_NOTHING]
+        return {stem(word): word for word in reversed(words)}
+
+    @cached_property
+    def of_letter(self) -> dict[str, dict[str, str]]:
+        """The words by first letter, each to its form without doubled letters."""
+        words: dict[str, dict[str, str]] = defaultdict(dict)
         for word in self.vocabulary:
-            words[word[0], len(word)].append(word)
+            words[word[0]][word] = undoubled(word)
         return words
-
-
-def _stored(
-    taxonomy: Taxonomy,
-    what: str,
-    folder: Path | None,
-    make: Callable[[], dict[str, Part]],
-) -> dict[str, Part]:
-    """Returns the arrays derived from a large tree, from disk if they are there and whole."""
-    if len(taxonomy) < _MIN_STORED:
-        return make()
-    key = blake2b(f"{_VERSION} {what} {taxonomy.digest}".encode(), digest_size=16).hexdigest()
-    return cached(cache_folder(folder, "names") / f"{key}.npz", make)
 
 
 class _Learner:
@@ -217,20 +219,6 @@ class _Learner:
 # -- tails of names --------------------------------------------------------------------------------
 
 
-class _Above(NamedTuple):
-    """The names of a node's ancestors, items of listed names among them, and their beginnings."""
-
-    names: frozenset[Words]
-    beginnings: frozenset[Words]
-
-    def joined_by(self, names: list[Words]) -> _Above:
-        """Returns these names and further ones."""
-        beginnings = set(self.beginnings)
-        for words in names:
-            beginnings.update(words[:n] for n in range(1, len(words)))
-        return _Above(names=self.names.union(names), beginnings=frozenset(beginnings))
-
-
 def _name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[int, str, str]]:
     """Yields the other words by which names can be said, in a walk down the tree.
 
@@ -238,7 +226,8 @@ def _name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[
         A node, the table that the words belong to, and the words joined by spaces.
     """
     latin = _has_genera(taxonomy)
-    above_depth = [_Above(names=frozenset(), beginnings=frozenset())]
+    # The names of a node's ancestors, items of listed names among them.
+    above_depth: list[frozenset[Words]] = [frozenset()]
     for node in taxonomy.walk.tolist():
         depth = int(taxonomy.depth[node])
         above = above_depth[depth]
@@ -248,14 +237,14 @@ def _name_tails(taxonomy: Taxonomy, names: list[list[Words]]) -> Iterator[tuple[
         for table, words in _tails(taxonomy, names, node, above, latin):
             yield node, table, " ".join(words)
         if taxonomy.sizes[node] > 1:
-            above_depth[depth + 1 :] = [above.joined_by(names[node] + items)]
+            above_depth[depth + 1 :] = [above.union(names[node], items)]
 
 
 def _tails(
     taxonomy: Taxonomy,
     names: list[list[Words]],
     node: int,
-    above: _Above,
+    above: frozenset[Words],
     latin: bool,
 ) -> Iterator[tuple[str, Words]]:
     """Yields the other words by which a node's names can be said, each with its table."""
@@ -264,16 +253,18 @@ def _tails(
         yield from _abbreviated(names[node][0])
     of_root = {words for words in names[0] if len(words) == 1} if node else set()
     for words in names[node]:
+        for stop in range(1, 1 if latin else len(words)):
+            yield "fronts", words[:stop]
         front = _redundant_front(words, above)
         if front and not (latin and taxonomy.ranks[node] == "species"):
             yield "shortened", words[front:]
         if not front and not latin:  # "Ford" + "F-150", of "F-150 Regular Cab" below Ford
-            for name in sorted(above.names.difference(names[0])):
+            for name in above.difference(names[0]):
                 yield "shortened", (*name, *words)
         if len(words) < 2:
             continue
         ends_as_parent = len(of_parent) > 1 and words[-1] == of_parent[-1]
-        ends_in_name = len(words) > 2 and words[-1:] in above.names
+        ends_in_name = len(words) > 2 and words[-1:] in above
         if words[-1:] in of_root:
             yield "shortened", words[:-1]
         elif ends_in_name or ends_as_parent:
@@ -287,14 +278,9 @@ def _abbreviated(words: Words) -> Iterator[tuple[str, Words]]:
         yield "shortened", initials[:n] + words[n:]
 
 
-def _redundant_front(words: Words, above: _Above) -> int:
-    """Returns the number of first words that names above already say: 1 of "Nikon D90"."""
-    for n in range(len(words) - 1, 0, -1):
-        if words[:n] in above.names:
-            return n
-        if words[:n] in above.beginnings and any(map(has_digit, words[n:])):
-            return n
-    return 0
+def _redundant_front(words: Words, above: frozenset[Words]) -> int:
+    """Returns the number of first words that a name above already says: 1 of "Nikon D90"."""
+    return next((n for n in range(len(words) - 1, 0, -1) if words[:n] in above), 0)
 
 
 def _items(taxonomy: Taxonomy, node: int) -> list[Words]:

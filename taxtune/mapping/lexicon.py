@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +21,24 @@ from rapidfuzz.distance import OSA
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
 from taxtune.mapping.index import MAX_HEAD, NameIndex
-from taxtune.mapping.normalize import fold_words, plain
+from taxtune.mapping.normalize import fold_words, plain, stem, undoubled
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["MAX_WORDS", "Lexicon"]
 
 #: The longest name, in words, that is looked up.
 MAX_WORDS = 8
-#: A sense with less than this share of the names of the main sense is not meant.
-_MINOR_SENSE = 0.34
 #: More nodes than this that have nothing in common are no senses of one word.
 _MAX_SENSES = 3
 #: A noun that ends such a share of the names that have it is seldom said of another noun.
 _MOSTLY = 0.75
 #: A leaf with more names than this is a domestic species whose names are mostly its breeds'.
 _MIN_BREEDS = 20
-#: A shorter word is no word that another one misspells.
-_MIN_MENDED = 4
+#: A shorter word is not taken for a slip.
+_MIN_MENDED = 5
+#: The parts of a closed compound, its noun and what comes before, have at least so many letters.
+_MIN_NOUN = 4
+_MIN_PART = 3
 
 
 class Lexicon:
@@ -89,15 +89,14 @@ class Lexicon:
         if not len(names):
             return ()
         vernacular = names[~self.index.in_latin[names]]
-        return self._distinct(vernacular if len(vernacular) else names, key)
+        return self._distinct(vernacular if len(vernacular) else names)
 
-    def _distinct(self, names: NDArray[np.int32], key: str) -> tuple[int, ...]:
-        """Returns the senses of the names with one key.
+    def _distinct(self, names: NDArray[np.int32]) -> tuple[int, ...]:
+        """Returns the senses of names.
 
         Of a node and its ancestor with one name the upper one is meant, because cormorants stand in
         other genera than the one that is called so, too; but a leaf is meant if the name is its
-        first and not just its ancestor's label: to say "car" is not to say which car. Minor senses
-        are dropped.
+        first and not just its ancestor's label: to say "car" is not to say which car.
         """
         nodes = self.index.named[names]
         if len(nodes) == 1:
@@ -113,10 +112,7 @@ class Lexicon:
                     continue
                 senses.remove(above[0])
             senses.append(node)
-        # Of "forget-me-not", the genus of many and one butterfly, the genus is meant.
-        weights = self._count_below(senses, self.index.heads.find(key)).tolist()
-        least = _MINOR_SENSE * max(weights)
-        return tuple(s for s, weight in zip(senses, weights, strict=True) if weight >= least)
+        return tuple(senses)
 
     def labelled(self, text: str) -> int | None:
         """Returns the node whose label a text is, whatever English leads elsewhere, or None.
@@ -191,6 +187,32 @@ class Lexicon:
         """
         nodes = self._nodes(self.index.clipped.find(" ".join(words)))
         return nodes if len(nodes) == 1 else ()
+
+    def implied(self, words: Sequence[str]) -> int | None:
+        """Returns the node that words imply which name nothing: "foggy", "Aloe" of "Aloe vera".
+
+        Each has to be known to the tree, be of the family of a word that is, or end in a noun.
+        """
+        telling = [word for word in words if word not in english.SAYS_NOTHING]
+        known = [self.relative(word) for word in telling]
+        if self.latin or not known or "" in known:
+            return None
+        nodes = self._nodes(self.index.fronts.find(" ".join(known)))
+        if known != telling[:1]:  # else it has been read: in "a child flies" it is a verb
+            nodes = self.called(known) or (*nodes, self.head(known) or self.taxonomy.root)
+        below = [node for node in nodes if node != self.taxonomy.root]
+        return self.taxonomy.common_ancestor(below) or None if below else None
+
+    def relative(self, word: str) -> str:
+        """Returns the word of the names that a word is, is akin to or ends in, or ""."""
+        if self.knows(word):
+            return word
+        akin = self.index.families.get(stem(word), "")
+        ends = (word[start:] for start in range(_MIN_PART, len(word) - _MIN_NOUN + 1))
+        return akin or next(filter(self._is_noun, ends), "")
+
+    def _is_noun(self, word: str) -> bool:
+        return bool(self.exact((word,))) or self.is_shared((word,))
 
     def _nodes(self, places: NDArray[np.int32]) -> tuple[int, ...]:
         """Returns the nodes at places, by number."""
@@ -274,35 +296,29 @@ class Lexicon:
     def correct(self, word: str, *, generous: bool = False) -> str | None:
         """Returns the word of the names that an unknown word most likely misspells, or None.
 
-        The first letter must be right, and no second word may be as near. One slip (a letter more,
-        less, other, or two swapped) is forgiven in words of seven letters and more, two in words of
-        ten, in shorter ones a double letter; `generous` forgives one from five letters and two from
-        seven.
+        The first letter must be right, and no second word may be as near. Where letters are
+        doubled does not count. One slip (a letter more, less, other, or two swapped) is forgiven in
+        words of seven letters and more, two in words of ten: "castle" is no "cattle". `generous`
+        forgives one from five letters and two from seven.
         """
         return self._correct(word, generous)
 
     def _correct_uncached(self, word: str, generous: bool) -> str | None:
-        limit = 0
-        if len(word) >= (7 if generous else 10):
-            limit = 2
-        elif len(word) >= 5:
-            limit = 1
-        if limit == 0 or self.knows(word) or not word.isalpha() or word in english.SAYS_NOTHING:
+        steps = (5, 7) if generous else (7, 10)
+        limit = sum(len(word) >= step for step in steps)
+        is_word = len(word) >= _MIN_MENDED and word.isalpha() and word not in english.SAYS_NOTHING
+        if not is_word or self.knows(word):
             return None
-        options: list[str] = []
-        for length in range(max(_MIN_MENDED, len(word) - limit), len(word) + limit + 1):
-            options += self.index.of_shape.get((word[0], length), ())
-        hits = process.extract(word, options, scorer=OSA.distance, score_cutoff=limit, limit=None)
-        if not generous and len(word) < 7:  # doubled letters only: "castle" is no "cattle"
-            hits = [hit for hit in hits if _undoubled(hit[0]) == _undoubled(word)]
-        nearest = [known for known, distance, _ in hits if distance == hits[0][1]]
+        hits = process.extract(
+            undoubled(word),
+            self.index.of_letter.get(word[0], {}),
+            scorer=OSA.distance,
+            score_cutoff=limit,
+            limit=2,
+        )
+        nearest = [known for _, distance, known in hits if distance == hits[0][1]]
         return nearest[0] if len(nearest) == 1 else None
 
 
 def _says_nothing(words: Sequence[str]) -> bool:
     return len(words) == 1 and words[0] in english.SAYS_NOTHING
-
-
-def _undoubled(word: str) -> str:
-    """Returns a word with each run of one letter as one letter."""
-    return "".join(letter for letter, _ in groupby(word))

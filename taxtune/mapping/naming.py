@@ -4,9 +4,9 @@ English puts the noun last: a "fern-leafed speedwell" is a speedwell and a "swal
 tanager. So a phrase is read from its end. A *reading* takes the last words as the noun, which is a
 name or a word that names on the tree end in, and a name before it that fits below it ("artichoke
 flower", "redhead duck"); of several readings the one that covers most words counts. If there is
-none, be the last word a verb, an adjective or a noun that the tree lacks, the phrase is read again
-without it. But a noun that only ever heads names is nothing before another noun: a "camera bag" is
-no camera.
+none, or only a weak one, be the last word a verb, an adjective or a noun that the tree lacks, the
+phrase is read again without it. But a noun that only ever heads names is nothing before another
+noun: a "camera bag" is no camera.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Words = Sequence[Word]
 class Strength(IntEnum):
     """How much of a phrase its nodes rest on."""
 
-    #: A genus with an unknown epithet, a word that one name ends in.
+    #: A genus with an unknown epithet, a word that one name ends in; counts for want of better.
     PART = 0
     #: The last words are a name, or names on the tree end in them.
     HEAD = 1
@@ -192,13 +192,17 @@ def _scientific(lexicon: Lexicon, words: Words) -> Mention | None:
 
 
 def _without_rest(lexicon: Lexicon, words: Words) -> Mention | None:
-    """Reads the whole phrase, or else what stands before its end, until it names something."""
+    """Reads the whole phrase, or else what stands before its end, until it names something.
+
+    A reading that is but a part counts if no other one is found.
+    """
     # A model code or a year, "Jaguar XF 2005", is no part of the name of a living thing.
     if lexicon.latin and any(map(has_digit, _keys(words))):
         return None
     words = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
     if words[-1].glued and words[-1].key in english.LIKENESS:
         words.pop()  # "fern-like"
+    weak: Mention | None = None
     for stop in range(len(words), 0, -1):
         rest = words[stop:]
         if rest and rest[0].glued and not rest[0].text[0].isdigit():
@@ -210,8 +214,11 @@ def _without_rest(lexicon: Lexicon, words: Words) -> Mention | None:
         is_noun_alone = mention.key == noun.key and not is_plural(noun)
         if len(rest) == 1 and is_noun_alone and _is_compound(lexicon, noun, rest[0]):
             return None
-        return replace(mention, evidence=text_of(words[:stop]))
-    return None
+        mention = replace(mention, evidence=text_of(words[:stop]))
+        if mention.strength > Strength.PART:
+            return mention
+        weak = weak or mention
+    return weak
 
 
 def _is_compound(lexicon: Lexicon, noun: Word, word: Word) -> bool:
@@ -260,24 +267,20 @@ def _noun(lexicon: Lexicon, words: Words, start: int) -> Mention | None:
         return None  # "a black bird" need not be a blackbird
     if words[start].glued and (not is_one_word or noun[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
-    is_bare = all(_describes(words, i) for i in range(start))
-    nodes = lexicon.exact(noun) or _mended(lexicon, noun)
-    if not nodes and (is_bare or not is_one_word):
-        nodes = lexicon.shortened(noun)
+    nodes = lexicon.exact(noun) or _mended(lexicon, noun) or lexicon.shortened(noun)
     is_shared = lexicon.is_shared(noun)
-    # An "alpine sunflower" may be any of the sunflowers, also where one is just the "sunflower".
-    is_other = is_one_word and is_shared and lexicon.shares_heads and not is_bare
-    if is_other and all(lexicon.lifted(node) != node for node in nodes):
-        nodes = ()
+    is_told_apart = not english.SAYS_NOTHING.issuperset(keys[:start])
+    if is_one_word and is_told_apart and is_shared and lexicon.shares_heads:
+        # An "alpine sunflower" may be any of them, also where one is just the "sunflower".
+        nodes = tuple(node for node in nodes if lexicon.lifted(node) == node)
     if nodes:
         return _mention(nodes, noun)
-    clipped = lexicon.clipped(noun) if is_bare else ()
+    clipped = lexicon.clipped(noun)
     if clipped:
-        return _mention(clipped, noun, broad=True)
+        strength = Strength.PART if is_told_apart else Strength.HEAD
+        return _mention(clipped, noun, strength, broad=True)
     if words[-1].lower.endswith("ed") and is_participle(words[-1]):
         return None  # what is "parked" is no park
-    if is_one_word and not (is_shared or is_bare or lexicon.shares_heads):
-        return None  # of an "owl-shaped holder" the noun says little if only one name has it
     head = lexicon.head(noun)
     if not head:
         return None
@@ -291,15 +294,6 @@ def _mended(lexicon: Lexicon, keys: Sequence[str]) -> tuple[int, ...]:
     if len(keys) > 1 and any(map(lexicon.knows, keys)) and corrected != keys:
         return lexicon.exact(corrected, respelled=False)
     return ()
-
-
-def _describes(words: Words, i: int) -> bool:
-    """Tells whether a word before a noun only describes it: "old", "2", "stir-fried"."""
-    word = words[i]
-    if word.key in english.SAYS_NOTHING or word.text.isdigit() or is_participle(word):
-        return True
-    following = words[i + 1 : i + 2]
-    return any(after.glued and is_participle(after) for after in following)
 
 
 def _closest(

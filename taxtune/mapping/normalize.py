@@ -5,8 +5,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import groupby
 
-__all__ = ["american", "fold_word", "fold_words", "plain", "plain_or_raw", "strip_accents"]
+__all__ = [
+    "american",
+    "fold_word",
+    "fold_words",
+    "plain",
+    "plain_or_raw",
+    "stem",
+    "strip_accents",
+    "undoubled",
+]
 
 _DASHES = re.compile(r"[-‐-―−_/]+")
 _NOT_WORD = re.compile(r"[^\w\s]+")
@@ -14,6 +24,8 @@ _APOSTROPHES = re.compile(r"(?<=\w)['’ʼ‘`´](?=\w)")
 _WORD = re.compile(r"[^\W_]+")
 # Of grasses, foxes, mosquitoes and walruses; not of shoes, houses and tortoises.
 _PLURAL_IN_ES = re.compile(r"(?:ss|sh|ch|x|zz|(?<=...)o|(?<!o)us|(?<!o)is)es$")
+#: How English makes words of others: foggy, skateboarder, cyclist, volcanic.
+_DERIVED = re.compile(r"(?<=...)(?:ed|ing|er|or|ist|y|al|ic)$")
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -93,6 +105,16 @@ def fold_word(word: str) -> str:
     folded alike.
     """
     return _singular(american(word))
+
+
+def stem(word: str) -> str:
+    """Returns the stem of a folded word, by which "foggy" is akin to "fog", "cyclist" to "cycling"."""
+    return undoubled(_DERIVED.sub("", word).rstrip("aeiouy") or word)
+
+
+def undoubled(word: str) -> str:
+    """Returns a word with each run of one letter as one letter."""
+    return "".join(letter for letter, _ in groupby(word))
 
 
 def _singular(word: str) -> str:

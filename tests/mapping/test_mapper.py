@@ -100,12 +100,12 @@ def test_degenerate_texts_do_not_break_it(mapper, part):
 
 def test_the_most_similar_node_is_believed_only_from_a_threshold(nature):
     lax = Mapper(nature, config=MapperConfig(min_similarity=0.1))
-    assert Mapper(nature).place_one("Wodepeckre").off_tree
-    guess = lax.place_one("Wodepeckre")
+    assert Mapper(nature).place_one("Wodepekcre").off_tree
+    guess = lax.place_one("Wodepekcre")
     assert guess.stage in (Stage.SIMILARITY, Stage.VOTE)
     assert guess.confidence is not None
     assert 0.1 <= guess.confidence <= 1
-    assert guess.evidence == "Wodepeckre"
+    assert guess.evidence == "Wodepekcre"
 
 
 def test_equally_similar_nodes_have_their_common_ancestor(nature):
@@ -185,8 +185,8 @@ def test_a_similarity_is_asked_only_where_reading_says_nothing(nature):
             return super().scores(answers, images)
 
     mapper = Mapper(nature, Counting())
-    mapper.place(["Blue Jay", "Wodepeckre", "I cannot tell", "a thrush"])
-    assert Counting.asked == ["Wodepeckre"]
+    mapper.place(["Blue Jay", "Wodepekcre", "I cannot tell", "a thrush"])
+    assert Counting.asked == ["Wodepekcre"]
     scores = mapper.node_scores(["Blue Jay"])[0]
     blue_jay = nature.resolve("Cyanocitta cristata")
     assert scores.argmax() == blue_jay
