@@ -287,10 +287,11 @@ def figures(rows: pd.DataFrame) -> Iterator[str]:
     """Yields the tables of the answers that have a reply, as lines of Markdown."""
     replied = rows[rows.arbiter != "no reply"]
     yield f"{len(replied)} of {len(rows)} answers that are asked about have a reply."
+    means = rows[["candidates", "tokens", "best"]].mean()
+    yield f"A request has {means.candidates:.1f} candidates and about {means.tokens:.0f} tokens;"
+    yield f"for {means.best:.3f} of the answers an acceptable one is among them."
     if replied.empty:
         return
-    tokens = replied.tokens.mean()
-    yield f"A request has {replied.candidates.mean():.1f} candidates and about {tokens:.0f} tokens."
     yield ""
     yield "| acceptable | n | reading | chat model | best candidate |"
     yield "|---|---:|---:|---:|---:|"

@@ -37,9 +37,9 @@ __all__ = ["ASKED_SHARE", "MAX_TOKENS", "ChatArbiter", "Choices", "offer", "read
 
 #: The share of answers that are more than a name of a node: 1,551 of 1,668 in benchmarks/domains.
 ASKED_SHARE = 0.93
-#: Tokens of a question and of its reply, for estimates: about the mean of 147 answers
-#: (benchmarks/chat_arbiter.py).
-_QUESTION_TOKENS = (350, 3)
+#: Tokens of a question and of its reply, for estimates: about the mean over the answers in
+#: benchmarks/domains, at four characters a token.
+_QUESTION_TOKENS = (550, 3)
 #: Of reading: that it is wrong then is worth knowing.
 _SURE = 0.9
 #: So many names of a node are shown beside its label.

@@ -61,10 +61,11 @@ def test_what_the_words_name_or_are_spelt_like_is_among_them(answer, label):
 
 
 def test_ranks_between_are_left_out_but_for_the_parent_and_where_paths_part():
-    shown = set(labels("jackdaw, blackbird"))
-    assert {"jackdaw", "Corvus", "blackbird", "Turdus", "passerine"} <= shown
-    assert shown.isdisjoint(["crow", "thrush"])
+    shown = set(labels("a jackdaw on a limousine"))
+    assert {"jackdaw", "Corvus", "limousine", "car", "all"} <= shown
+    assert shown.isdisjoint(["crow", "passerine", "bird"])
     assert len(shown) <= 12
+    assert {"passerine", "thrush", "crow"} <= set(labels("a jackdaw or a blackbird"))
 
 
 def test_an_answer_that_names_nothing_is_shown_the_upper_levels():

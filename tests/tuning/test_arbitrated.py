@@ -27,7 +27,7 @@ from tests.tuning.toy import Cyclist, make_files, toy, tuned
 
 ARBITER = "mapper.arbiter=openai/gpt-4o-mini"
 #: Of a question, in US dollars.
-PRICE = 350 * 0.15e-6 + 3 * 0.6e-6
+PRICE = 550 * 0.15e-6 + 3 * 0.6e-6
 
 
 @pytest.fixture(scope="module", autouse=True)
