@@ -3,7 +3,7 @@
 `mapper.py` places an answer, stage by stage; start there. It uses, in the order of the work:
 
 - `unwrap.py`: the text without its format (JSON, markdown, "A: ...", lists);
-- `reading.py`: its phrases, each asserted, compared, mere context or denied, by the word lists in
+- `reading.py`: its phrases, each asserted, guessed, compared, context or denied, by the word lists in
   `english.py`;
 - `naming.py`: the nodes that a phrase names, by what the tree's names say (`lexicon.py`, which
   looks up the tables that `index.py` learns); `normalize.py` folds plurals and spellings;

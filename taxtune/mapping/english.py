@@ -34,14 +34,11 @@ ALTERNATIVE = _words("or either perhaps possibly maybe alternatively otherwise v
 NEGATION = _words(
     "not no never none nothing neither nor without unlike except excluding isnt arent wasnt werent doesnt dont didnt "
     "wont wouldnt shouldnt mustnt hasnt havent hadnt aint hardly than instead non "
-    "lack lacks lacking absence nobody fails"
+    "lack lacks lacking absence nobody fails opposed"
 )
 
 #: Behind "not", these deny what stands before: "a robin is not visible".
 TO_BE_SEEN = _words("visible present seen shown depicted pictured there here")
-
-#: What follows these is a verb: "it flies".
-PRONOUNS = _words("he she it who")
 
 #: These decline to answer; the clause asserts nothing.
 REFUSAL = _words(
@@ -49,9 +46,7 @@ REFUSAL = _words(
 )
 
 #: What follows is only compared with what is seen; it counts where nothing is asserted outright.
-COMPARISON = _words(
-    "similar resemble resembles resembling reminiscent akin mimic mimics mimicking confused mistaken eg"
-)
+COMPARISON = _words("similar reminiscent akin mimic mimics mimicking confused mistaken eg")
 
 #: Before "like" these assert: "it looks like a robin".
 SEEMS = _words("look looks looking looked seem seems appear appears sound sounds something more")
@@ -66,6 +61,7 @@ PREPOSITIONS = _words(
 
 #: Verbs and words by which the main clause goes on: what follows them is said of the subject.
 VERBS = _words(
+    "resemble resembles make makes "
     "is are was were be been being am appear appears appeared appearing seem seems seemed look looks belong belongs "
     "belonging depict depicts depicted depicting show shows showing shown showcase showcases showcasing display "
     "displays displaying featured present presents portray portrays portraying capture captures capturing illustrate "
@@ -77,19 +73,16 @@ VERBS = _words(
 #: Of these, the ones by which the subject is said to be something else or more: "the dish is a
 #: soup".
 COPULAS = _words(
+    "resemble resembles points make makes "
     "is are was were be appear appears appeared seem seems seemed look looks belong belongs depict depicts show shows "
     "showcase showcases display displays indicate indicates suggest suggests reveal reveals represent represents "
     "called named known identified classified considered recognized labeled described"
 )
 
-#: What these are said to be is the answer, whatever else is in the picture: "the main subject is
-#: the road bike".
-FOCUS = _words("subject focus")
-
 #: Behind these, "with", "from", "in" tell what the thing is after all: "a crate filled with beets",
 #: "belongs in glass".
 TELLING = _words(
-    "filled full loaded packed stuffed made belong belongs belonging consists consisting composed"
+    "filled full loaded packed stuffed made go going consistent belong belongs belonging consists consisting composed"
 )
 
 #: Participles that do not end in "ed" or "ing" and are no nouns.
@@ -106,20 +99,28 @@ HAVING = _words(
 
 #: After these, what is said is a first guess, which what follows "but", "actually", ... can take
 #: back.
-TENTATIVE = _words("could might may or perhaps possibly maybe considered thought glance initially")
-
-#: These begin what is said after all.
-TURNS = _words("but however yet actually")
-
-#: All words that end a noun phrase and belong to none: pronouns, adverbs, verbs of thinking.
-BREAKS = VERBS | _words(
-    "as whose im we you they them he she me if but however although though yet then also just even most more less "
-    "better best very quite rather about think believe guess say help see seen visible what how why to let tell "
-    "identify determine distinguish both characterized recognizable distinguished currently still while"
+TENTATIVE = _words(
+    "resemble resembles resembling could might may perhaps possibly maybe considered thought glance "
+    "initially"
 )
 
 #: Words after which a denied, refused or compared clause is over.
 CLAUSE_STARTS = _words("but however although though yet")
+
+#: With these an answer changes its mind: what follows is said after all.
+TURNS = CLAUSE_STARTS | _words("actually fact")
+
+#: All words that end a noun phrase and belong to none: pronouns, adverbs, verbs of thinking.
+BREAKS = (
+    VERBS
+    | TENTATIVE
+    | TURNS
+    | _words(
+        "as whose im we you they them he she me if but however although though yet then also just even most more less "
+        "better best very quite rather about think believe guess say help see seen visible what how why to let tell "
+        "identify determine distinguish both characterized recognizable distinguished currently still while"
+    )
+)
 
 # -- words about pictures, and words that only describe --------------------------------------------
 

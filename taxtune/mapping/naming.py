@@ -52,8 +52,6 @@ class Mention:
         strength: How much of the phrase they rest on.
         key: The folded words that decided, joined.
         broad: Whether the node is only what several things of that name have in common.
-        described: Whether the phrase has an article: "a songbird", where "Songbird" would be one
-            more guess.
         evidence: The words that decided, as they stand in the answer.
     """
 
@@ -61,7 +59,6 @@ class Mention:
     strength: Strength
     key: str
     broad: bool = False
-    described: bool = False
     evidence: str = ""
 
 
@@ -83,11 +80,7 @@ def _name(lexicon: Lexicon, phrase: tuple[Word, ...]) -> Mention | None:
     mention = mention or _scientific(lexicon, words) or _without_rest(lexicon, words)
     if mention is None:
         return None
-    return replace(
-        mention,
-        described=phrase[0].lower in english.ARTICLES,
-        evidence=mention.evidence or text_of(words),
-    )
+    return replace(mention, evidence=mention.evidence or text_of(words))
 
 
 def _mention(
@@ -270,7 +263,7 @@ def _noun(lexicon: Lexicon, words: Words, start: int) -> Mention | None:
     nodes = lexicon.exact(noun) or _mended(lexicon, noun) or lexicon.shortened(noun)
     is_shared = lexicon.is_shared(noun)
     is_told_apart = not english.SAYS_NOTHING.issuperset(keys[:start])
-    if is_one_word and is_told_apart and is_shared and lexicon.shares_heads:
+    if is_one_word and is_told_apart and is_shared and lexicon.latin:
         # An "alpine sunflower" may be any of them, also where one is just the "sunflower".
         nodes = tuple(node for node in nodes if lexicon.lifted(node) == node)
     if nodes:

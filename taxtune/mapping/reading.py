@@ -1,9 +1,9 @@
-"""Reads a line of an answer as noun phrases, each asserted, compared, mere context, or denied.
+"""Reads a line of an answer as noun phrases, each said more or less firmly.
 
-English closes its classes of small words, and only those are listed (`english`). A verb is known by
-where it stands: a word in -ing behind something that the tree names ("a dog holding ..."), or
-whatever stands before an article in the middle of a phrase ("a fox chases | a rabbit"). The object
-of such a verb is context.
+A phrase is asserted, guessed, compared with, mere context, or denied. English closes its classes of
+small words, and only those are listed (`english`). A verb is known by where it stands: a word in
+-ing behind something that the tree names ("a dog holding ..."), or whatever stands before an article
+in the middle of a phrase ("a fox chases | a rabbit"). The object of such a verb is context.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from taxtune.mapping import english
 from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.normalize import fold_word, strip_accents
 
-__all__ = ["Link", "Phrase", "Reading", "Role", "Word", "is_plural", "read_line", "text_of"]
+__all__ = ["Force", "Link", "Phrase", "Reading", "Word", "is_plural", "read_line", "text_of"]
 
 # An apostrophe is inside a word where little stands on one side of it: "Bewick's", "d'Arnaud";
 # "iris'sunshine" is two.
@@ -36,13 +36,17 @@ _BEFORE_ARTICLE = {"of", "all", "half"}
 _CONTRACTED = re.compile(r"(it|that|this|there|here|he|she)['’ʼ`´]s", re.I)
 
 
-class Role(IntEnum):
-    """How much a phrase says about what is seen; smaller is more."""
+class Force(IntEnum):
+    """How firmly a phrase says what is seen; smaller is firmer."""
 
     ASSERTED = 0
-    COMPARED = 1
-    CONTEXT = 2
-    DENIED = 3
+    #: A guess, or a first impression: "perhaps a robin", "it looks like a robin".
+    GUESSED = 1
+    #: Only compared with what is seen: "similar to a robin".
+    COMPARED = 2
+    #: Where the thing is, what it has, or what it does something to: "on a robin's nest".
+    CONTEXT = 3
+    DENIED = 4
 
 
 class Link(IntEnum):
@@ -89,18 +93,16 @@ class Phrase:
 
     Attributes:
         words: Its words.
-        role: How much it says about what is seen.
+        force: How firmly it says what is seen.
         link: How it hangs together with the phrase before it.
         sentence: The number of the sentence that it stands in.
-        tentative: Whether it is only a first guess.
         turn: How often the answer has changed its mind before it ("Actually no, ...").
     """
 
     words: tuple[Word, ...]
-    role: Role
+    force: Force
     link: Link
     sentence: int = 0
-    tentative: bool = False
     turn: int = 0
 
     @property
@@ -185,7 +187,7 @@ class _Reader:
         self.locked = self._lock()
         self.phrases: list[Phrase] = []
         self.current: list[Word] = []
-        self.role = Role.ASSERTED
+        self.force = Force.ASSERTED
         self.pending_link = Link.SENTENCE
         self.sentence = 0
         self.refused = False
@@ -194,7 +196,8 @@ class _Reader:
         self.named = False
         #: Whether this sentence asserts anything.
         self.spoken = False
-        self.tentative = False
+        #: How firmly this turn of the sentence can say anything.
+        self.at_most = Force.ASSERTED
         self.turn = 0
 
     def _lock(self) -> set[int]:
@@ -212,26 +215,30 @@ class _Reader:
         for position, token in enumerate(self.tokens):
             if isinstance(token, str):
                 self._punctuation(token)
-            elif position in self.locked or token.glued:
+            elif position in self.locked or token.glued or self._is_noun(token):
                 self.current.append(token)
             else:
                 self._word(position, token)
         self._flush(Link.SENTENCE)
         return Reading(tuple(self.phrases), self.refused, self.denied)
 
+    def _is_noun(self, word: Word) -> bool:
+        """Tells whether a name stands behind an article, be it a word of grammar: "a display"."""
+        is_first = len(self.current) == 1 and self.current[0].lower in english.ARTICLES
+        return is_first and bool(self.names.exact([word.key]))
+
     def _flush(self, next_link: Link) -> None:
         """Ends the phrase; a link that no phrase has taken up yet stays."""
         if self.current:
             phrase = Phrase(
                 words=tuple(self.current),
-                role=self.role,
+                force=max(self.force, self.at_most),
                 link=self.pending_link,
                 sentence=self.sentence,
-                tentative=self.tentative,
                 turn=self.turn,
             )
             self.phrases.append(phrase)
-            if self.role is Role.ASSERTED:
+            if self.force is Force.ASSERTED:
                 self.spoken = True
                 self.named = self.named or self.names.mentions(phrase.keys)
             self.current = []
@@ -241,22 +248,22 @@ class _Reader:
 
     def _context(self) -> None:
         self._flush(Link.LIST)
-        if self.role is Role.ASSERTED:
-            self.role = Role.CONTEXT
+        if self.force is Force.ASSERTED:
+            self.force = Force.CONTEXT
 
-    def _main_clause(self, before: str) -> None:
-        """Goes on with the main clause, but not within "with carrots and possibly chicken"."""
-        if self.role is Role.CONTEXT and before != "and":
-            self.role = Role.ASSERTED
+    def _main_clause(self) -> None:
+        """Goes on with the main clause."""
+        if self.force is Force.CONTEXT:
+            self.force = Force.ASSERTED
 
     def _punctuation(self, mark: str) -> None:
         if mark in ".!?;":
             self._flush(Link.SENTENCE)
             self.pending_link = Link.SENTENCE
-            self.role = Role.ASSERTED
+            self.force = Force.ASSERTED
             self.named = False
             self.spoken = False
-            self.tentative = False
+            self.at_most = Force.ASSERTED
             self.sentence += 1
         elif mark == "(":
             self._flush(Link.SAME)
@@ -268,8 +275,8 @@ class _Reader:
             self._flush(Link.LIST)
             # A comma ends a comparison, a denial and what stands before the main clause: "In the
             # image, a crow ..."
-            if mark in ":=—–-" or self.role is not Role.CONTEXT or not self.spoken:
-                self.role = Role.ASSERTED
+            if mark in ":=—–-" or self.force is not Force.CONTEXT or not self.spoken:
+                self.force = Force.ASSERTED
 
     def _word(self, position: int, word: Word) -> None:
         lower = word.lower
@@ -278,30 +285,32 @@ class _Reader:
         if lower in english.TURNS:
             self._flush(Link.LIST)
             self.turn += 1
-            self.tentative = False
-        self.tentative = self.tentative or lower in english.TENTATIVE
-        if lower == "like" and before in english.SEEMS:
-            return  # "it looks like a robin" asserts one
+            self.at_most = Force.ASSERTED
+            self._main_clause()
+        is_seen = lower == "like" and before in english.SEEMS  # "it looks like a robin"
+        if is_seen or lower in english.TENTATIVE:
+            self._flush(Link.LIST)
+            self.at_most = Force.GUESSED
+        if is_seen:
+            return
         if lower in english.CLAUSE_STARTS:
             self._flush(Link.LIST)
-            self.role = Role.ASSERTED
-        elif lower in english.REFUSAL and not self._denies(position):
+            self.force = Force.ASSERTED
+        elif lower in english.REFUSAL:
             self._flush(Link.LIST)
             self.refused = True
-            self.role = Role.DENIED
-        elif lower in english.NEGATION or lower in english.REFUSAL:
+            self.force = Force.DENIED
+        elif lower in english.NEGATION:
             self._flush(Link.LIST)
-            if after in english.TO_BE_SEEN:
-                self._deny_only_name()
-            self.role = Role.DENIED
+            if after in english.TO_BE_SEEN and self.phrases:
+                self.phrases[-1] = replace(self.phrases[-1], force=Force.DENIED)
+            self.force = Force.DENIED
             self.denied = True
         elif lower in english.COMPARISON or (lower == "like" and after in english.ARTICLES):
             self._flush(Link.LIST)
-            self.role = max(self.role, Role.COMPARED)
+            self.force = max(self.force, Force.COMPARED)
         elif lower in english.ALTERNATIVE:
             self._flush(Link.OR)
-            if lower not in ("or", "either"):
-                self._main_clause(before)
         elif lower == "aka" or (lower == "known" and after == "as"):
             self._flush(Link.SAME)
         elif lower in english.PREPOSITIONS and before in english.TELLING:
@@ -314,10 +323,10 @@ class _Reader:
             if self.named:
                 self._context()
         elif lower in english.BREAKS:
-            self._break(lower, before)
+            self._break(lower)
         elif lower == "and" and after in english.ARTICLES:
             self._flush(Link.OR)  # in "a duck and a swan" neither describes the other more closely
-        elif self._is_verb(position, word):
+        elif self._is_verb(word):
             self._context()
         else:
             last = self.current[-1].lower if self.current else "of"
@@ -327,12 +336,7 @@ class _Reader:
                     self._context()
             self.current.append(word)
 
-    def _denies(self, position: int) -> bool:
-        """Tells whether a word of refusal denies what follows: "this cannot be a robin"."""
-        is_article = self._lower(position + 2) in english.ARTICLES
-        return is_article and self._lower(position + 1) == "be"
-
-    def _break(self, lower: str, before: str) -> None:
+    def _break(self, lower: str) -> None:
         """Reads a word that ends a phrase and belongs to none."""
         self._flush(Link.LIST if self.current else self.pending_link)
         if self.phrases and lower in ("which", "who", "that", "whose"):
@@ -340,32 +344,17 @@ class _Reader:
         elif lower in english.COPULAS and self.pending_link is Link.LIST:
             self.pending_link = Link.PREDICATE
         if lower in english.VERBS:
-            self._main_clause(before)
-        is_focus = bool(self.phrases) and self.phrases[-1].words[-1].lower in english.FOCUS
-        if is_focus and lower in english.COPULAS:
-            self.phrases.clear()
+            self._main_clause()
 
-    def _is_verb(self, position: int, word: Word) -> bool:
-        """Tells whether a word says what the thing before it does: "it flies", "a dog holding".
+    def _is_verb(self, word: Word) -> bool:
+        """Tells whether a word says what a named thing does: "a dog holding sticks".
 
-        A word in -ing does so behind a named thing only; "a flying squirrel" is a squirrel.
+        But "a flying squirrel" is a squirrel, and what the tree names is no verb.
         """
-        if self._lower(position - 1) in english.PRONOUNS and is_plural(word):
-            return True
-        if len(word.lower) < 5 or not word.lower.endswith("ing") or self.names.mentions([word.key]):
+        is_participle = len(word.lower) > 4 and word.lower.endswith("ing")
+        if not is_participle or self.names.mentions([word.key]):
             return False
-        if self.current:
-            return self.names.mentions([w.key for w in self.current])
-        return self.named and self._lower(position - 1) not in english.ARTICLES
-
-    def _deny_only_name(self) -> None:
-        """Denies what the sentence says so far if that is one name: of "a robin is not visible"."""
-        phrases = [phrase for phrase in self.phrases if phrase.sentence == self.sentence]
-        if len(phrases) != 1 or phrases[0].role is not Role.ASSERTED:
-            return
-        keys = [word.key for word in phrases[0].words if word.lower not in english.ARTICLES]
-        if self.names.exact(keys):
-            self.phrases[-1] = replace(phrases[0], role=Role.DENIED)
+        return self.names.mentions([w.key for w in self.current])
 
     def _lower(self, position: int) -> str:
         token = self.tokens[position] if 0 <= position < len(self.tokens) else ""

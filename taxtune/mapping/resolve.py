@@ -14,17 +14,13 @@ import numpy as np
 from taxtune.mapping.config import Stage
 from taxtune.mapping.index import Words
 from taxtune.mapping.naming import Mention, Strength
-from taxtune.mapping.normalize import fold_words
-from taxtune.mapping.reading import Link, Phrase, Role
+from taxtune.mapping.reading import Force, Link, Phrase
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["Asserted", "Name", "resolve"]
 
 #: A sense is meant if it holds this share of the leaves of all senses of a name.
 _DOMINANT = 0.85
-#: A vernacular name of a node of these ranks need not cover all that is below the node.
-_SCIENTIFIC_RANKS = ("order", "family", "genus")
-
 #: The nodes that an ambiguous name may mean.
 Senses = tuple[int, ...]
 
@@ -74,17 +70,9 @@ class Name:
     sentence: int
 
     @property
-    def role(self) -> Role:
-        """Whether the name is asserted, compared, mere context or denied."""
-        return self.phrase.role
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """One of the nodes that an answer asserts together, and the mention of it."""
-
-    node: int
-    mention: Mention
+    def force(self) -> Force:
+        """How firmly the name is said."""
+        return self.phrase.force
 
 
 def resolve(
@@ -95,12 +83,15 @@ def resolve(
     declined: bool,
 ) -> Asserted:
     """Returns the node that the counted names assert, among all `names` of the block."""
-    context = [name for name in names if name.role is Role.CONTEXT]
+    context = [name for name in names if name.force is Force.CONTEXT]
     nodes = _asserted_together(taxonomy, counted, context)
     node = taxonomy.common_ancestor(nodes)
-    if counted[0].role is Role.ASSERTED:
-        asides = [name for name in context if name.sentence == counted[0].sentence]
-        node = _with_asides(taxonomy, node, asides)
+    asides = []
+    for name in names:
+        is_beside = name.sentence == counted[0].sentence and name not in counted
+        if is_beside and name.force in (Force.GUESSED, Force.CONTEXT):
+            asides.append(name)
+    node = _with_asides(taxonomy, node, asides)
     evidence = dict.fromkeys(name.mention.evidence for name in counted)
     return Asserted(
         node=node,
@@ -128,38 +119,39 @@ def _asserted_together(
     makes more exact ("a bird, a robin") has no say unless "or" stands between them.
     """
     things = _joined(taxonomy, names)
-    things = _without_vague_items(taxonomy, things)
-    things = _without_stray_parts(taxonomy, things)
+    # The root says nothing beside another name: "the toy is a train or a fire truck".
+    things = [thing for thing in things if thing.mention.nodes != (taxonomy.root,)] or things
+    things = _without_weaker(taxonomy, things)
     senses = [thing.mention.nodes for thing in things]
     nodes = _choose_senses(taxonomy, senses, [name.mention.nodes for name in context])
 
-    members: list[_Member] = []
+    together: set[int] = set()
     has_alternatives = False
     for thing, node in zip(things, nodes, strict=True):
-        member = _Member(node=node, mention=thing.mention)
-        if members and thing.link in (Link.SENTENCE, Link.PREDICATE):
-            if _replaces(taxonomy, thing.link, node, members):
-                members = [member]
+        if together and thing.link in (Link.SENTENCE, Link.PREDICATE):
+            if _replaces(taxonomy, thing.link, node, together):
+                together = {node}
             continue
-        has_alternatives |= bool(members) and thing.link is Link.OR
-        members.append(member)
+        is_firm = thing.force is Force.ASSERTED or thing.force is things[0].force
+        has_alternatives |= bool(together) and thing.link is Link.OR and is_firm
+        together.add(node)
         if not has_alternatives:
-            members = _without_broader(taxonomy, members)
-    return {member.node for member in members}
+            together = _without_broader(taxonomy, together)
+    return together
 
 
 def _replaces(
     taxonomy: Taxonomy,
     link: Link,
     node: int,
-    members: list[_Member],
+    together: set[int],
 ) -> bool:
     """Tells whether a later sentence, an aside or a predicate says better what the thing is.
 
     A sentence or an aside may say more of the thing; what else it speaks of is not asserted. What
     the thing is said to be is asserted, whatever was said before: "the dish is a soup".
     """
-    before = taxonomy.common_ancestor(member.node for member in members)
+    before = taxonomy.common_ancestor(together)
     if taxonomy.is_ancestor(before, node):
         return True
     return link is Link.PREDICATE and not taxonomy.is_ancestor(node, before)
@@ -170,7 +162,10 @@ def _with_asides(
     node: int,
     asides: list[Name],
 ) -> int:
-    """Returns the closer node that context names: in "a tomato leaf infected with late blight"."""
+    """Returns the closer node that context or a guess names.
+
+    Such are "a tomato leaf infected with late blight", "a finch, perhaps a goldfinch".
+    """
     closer: list[int] = []
     for name in asides:
         mention = name.mention
@@ -219,40 +214,15 @@ def _same_thing(taxonomy: Taxonomy, first: Mention, second: Mention) -> Mention:
     )
 
 
-def _without_vague_items(taxonomy: Taxonomy, names: list[Name]) -> list[Name]:
-    """Drops the items of a list that are no whole name and lie below none of the whole names."""
-    whole = [name for name in names if name.mention.strength is Strength.WHOLE]
-    if not whole or any(name.link is Link.OR for name in names[1:]):
-        return names
-    kept = names[:1]
-    for name in names[1:]:
-        is_item = name.link is Link.LIST and name not in whole
-        if not is_item or _is_closer(taxonomy, name, whole):
-            kept.append(name)
-    return kept
-
-
-def _is_closer(
-    taxonomy: Taxonomy,
-    name: Name,
-    others: list[Name],
-) -> bool:
-    """Tells whether a sense of a name lies below a sense of another name."""
-    for other in others:
-        for node, above in product(name.mention.nodes, other.mention.nodes):
-            if _is_below(taxonomy, node, above):
-                return True
-    return False
-
-
-def _without_stray_parts(taxonomy: Taxonomy, names: list[Name]) -> list[Name]:
-    """Drops the parts of names that lie on no path with a firmer name, if there is a firmer one."""
-    firm = [name for name in names if name.mention.strength > Strength.PART]
-    if not firm:
-        return names
+def _without_weaker(taxonomy: Taxonomy, names: list[Name]) -> list[Name]:
+    """Drops the items of a list that rest on less than the firmest name and on no path with it."""
+    firmest = max(name.mention.strength for name in names)
+    firm = [name for name in names if name.mention.strength is firmest]
     kept = []
     for name in names:
-        if name in firm or _agrees(taxonomy, name, firm):
+        is_item = name.link is Link.LIST and name is not names[0]
+        is_weak = is_item or name.mention.strength is Strength.PART
+        if name in firm or not is_weak or _agrees(taxonomy, name, firm):
             kept.append(name)
     return kept
 
@@ -266,34 +236,13 @@ def _agrees(
     return any(_agreeing_senses(taxonomy, name.mention, other.mention) for other in others)
 
 
-def _without_broader(taxonomy: Taxonomy, members: list[_Member]) -> list[_Member]:
-    """Drops the members that another one makes more exact."""
-    kept = []
-    for member in members:
-        if not any(_is_broader(taxonomy, member, other) for other in members):
-            kept.append(member)
+def _without_broader(taxonomy: Taxonomy, nodes: set[int]) -> set[int]:
+    """Drops the nodes that another one makes more exact."""
+    kept = set()
+    for node in nodes:
+        if not any(_is_below(taxonomy, other, node) for other in nodes):
+            kept.add(node)
     return kept
-
-
-def _is_broader(taxonomy: Taxonomy, member: _Member, other: _Member) -> bool:
-    """Tells whether a member is a broader term: in "bird, robin", but not in "songbird, robin"."""
-    if not _is_below(taxonomy, other.node, member.node):
-        return False
-    if member.mention.described or other.mention.described:
-        return True
-    if other.mention.key.endswith(member.mention.key):
-        return True
-    if member.mention.broad:
-        return False
-    # "warbler" is no broader term for a finch, though the node of all warblers holds finches too
-    if taxonomy.ranks[member.node] not in _SCIENTIFIC_RANKS:
-        return True
-    return _is_label(taxonomy, member) or _is_label(taxonomy, other)
-
-
-def _is_label(taxonomy: Taxonomy, member: _Member) -> bool:
-    label = taxonomy.labels[member.node]
-    return member.mention.key == "".join(fold_words(label))
 
 
 # -- senses ----------------------------------------------------------------------------------------

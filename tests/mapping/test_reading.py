@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from taxtune.mapping.reading import Link, Role, read_line
+from taxtune.mapping.reading import Force, Link, read_line
 
 
 class Names:
@@ -14,6 +14,9 @@ class Names:
     def locate(self, words):
         return self.places
 
+    def exact(self, words):
+        return [word for word in words if word in self.words]
+
     def mentions(self, words):
         return not self.words.isdisjoint(words)
 
@@ -24,7 +27,7 @@ NAMES = Names("robin", "dog", "fox", "rabbit", "salad", "soup")
 def roles(line):
     reading = read_line(line, NAMES)
     return {
-        " ".join(word.lower for word in phrase.words): phrase.role.name
+        " ".join(word.lower for word in phrase.words): phrase.force.name
         for phrase in reading.phrases
     }
 
@@ -36,7 +39,8 @@ def roles(line):
         ("a robin on an oak", {"a robin": "ASSERTED", "an oak": "CONTEXT"}),
         ("not a duck but a coot", {"a duck": "DENIED", "a coot": "ASSERTED"}),
         ("a crow rather than a jay", {"a crow": "ASSERTED", "a jay": "DENIED"}),
-        ("it looks like a robin", {"a robin": "ASSERTED"}),
+        ("it looks like a robin", {"a robin": "GUESSED"}),
+        ("it may be a robin", {"a robin": "GUESSED"}),
         ("a bird like a robin", {"a bird": "ASSERTED", "a robin": "COMPARED"}),
         ("similar to a robin", {"a robin": "COMPARED"}),
         ("On the branch is a robin", {"the branch": "CONTEXT", "a robin": "ASSERTED"}),
@@ -94,4 +98,4 @@ def test_abbreviations_end_no_sentence():
 def test_refusals_and_denials_are_told():
     assert read_line("I'm sorry, I can't help.", NAMES).refused
     assert read_line("no bird", NAMES).denied
-    assert read_line("a robin", NAMES).phrases[0].role is Role.ASSERTED
+    assert read_line("a robin", NAMES).phrases[0].force is Force.ASSERTED

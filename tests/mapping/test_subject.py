@@ -50,7 +50,7 @@ def test_an_answer_that_denies_the_root(answer, wanted):
     [
         # The only thing below a root that says nothing is what everything on the tree is.
         (["photos/bird/gull", "photos/bird/owl"], "There are no birds here.", True),
-        (["photos/bird/gull", "photos/bird/owl"], "This cannot be a bird.", True),
+        (["photos/bird/gull", "photos/bird/owl"], "None of these is a bird.", True),
         (["photos/bird/gull", "photos/bird/owl"], "This is not a gull.", False),
         (["photos/bird/gull", "photos/cat"], "This is not a bird.", False),
         # The tree does not say that its gulls are birds.
