@@ -8,8 +8,6 @@ them only their parents are shown, and those that tell them apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -21,7 +19,7 @@ from taxtune.mapping.normalize import fold_words
 from taxtune.mapping.paper import top_k
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Candidates"]
+__all__ = ["candidates"]
 
 #: What an answer names is shown with at most so many nodes.
 _MOST = 12
@@ -38,74 +36,74 @@ _FEW = 6
 _BETWEEN = english.SAYS_NOTHING | english.PREPOSITIONS | english.BREAKS
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Finds the candidates of answers.
+def candidates(
+    lexicon: Lexicon,
+    similarities: Callable[[Sequence[str]], NDArray[np.float32]],
+    answer: str,
+    node: int,
+) -> tuple[int, ...]:
+    """Returns the candidates of an answer in walking order, the root first.
 
-    Attributes:
+    Args:
         lexicon: The names of the tree.
         similarities: From phrases to the similarity of each to each node, shape (phrases, nodes).
+        answer: The answer.
+        node: Where reading puts it.
     """
+    taxonomy = lexicon.taxonomy
+    words = fold_words(answer)
+    named = _named(lexicon, words)
+    likely = [node, *named]
+    phrases = _phrases(words)
+    if phrases:
+        likely += _most_similar(similarities(phrases))
+    children = taxonomy.children(node)
+    if len(children) <= _FEW:
+        likely += children.tolist()
+    shown = _fitting(taxonomy, likely)
+    if not named:
+        shown.update(_outline(taxonomy))
+    return tuple(sorted(shown, key=taxonomy.places.__getitem__))
 
-    lexicon: Lexicon
-    similarities: Callable[[Sequence[str]], NDArray[np.float32]]
 
-    def of(self, answer: str, node: int) -> tuple[int, ...]:
-        """Returns the candidates of an answer that reading places on a node, in walking order.
+def _named(lexicon: Lexicon, words: Sequence[str]) -> list[int]:
+    """Returns the nodes below the root that runs of words name, by the longest runs first."""
+    named: dict[int, None] = {}
+    for length in range(MAX_WORDS, 0, -1):
+        for start in range(len(words) - length + 1):
+            nodes = lexicon.called(words[start : start + length])
+            named.update(dict.fromkeys(nodes))
+    return list(filter(None, named))
 
-        The root is the first.
-        """
-        words = fold_words(answer)
-        named = self._named(words)
-        likely = [node, *named, *self._similar(words)]
-        children = self._tree.children(node)
-        if len(children) <= _FEW:
-            likely += children.tolist()
-        shown = self._fitting(likely)
-        if not named:
-            shown.update(self._outline)
-        return tuple(sorted(shown, key=self._tree.places.__getitem__))
 
-    @property
-    def _tree(self) -> Taxonomy:
-        return self.lexicon.taxonomy
+def _phrases(words: Sequence[str]) -> list[str]:
+    runs = groupby(words, _BETWEEN.__contains__)
+    phrases = [" ".join(run) for is_between, run in runs if not is_between]
+    return phrases[:_PHRASES]
 
-    @cached_property
-    def _outline(self) -> list[int]:
-        depth = self._tree.depth
-        sizes = np.bincount(depth).cumsum()
-        levels = np.count_nonzero(sizes <= _OUTLINE)
-        nodes: list[int] = np.flatnonzero(depth < levels).tolist()
-        return nodes
 
-    def _named(self, words: Sequence[str]) -> list[int]:
-        """Returns the nodes below the root that runs of words name, by the longest runs first."""
-        named: dict[int, None] = {}
-        for length in range(MAX_WORDS, 0, -1):
-            for start in range(len(words) - length + 1):
-                nodes = self.lexicon.called(words[start : start + length])
-                named.update(dict.fromkeys(nodes))
-        return list(filter(None, named))
+def _most_similar(similarities: NDArray[np.float32]) -> list[int]:
+    """Returns the nodes that are most similar to a phrase, shape (phrases, nodes), best first."""
+    scores = similarities.max(axis=0)
+    nearest = top_k(scores, _SIMILAR)
+    return list(nearest[scores[nearest] > scores.max() / 2].tolist())
 
-    def _similar(self, words: Sequence[str]) -> list[int]:
-        """Returns the nodes whose names are most similar to a phrase, the most similar first."""
-        runs = groupby(words, _BETWEEN.__contains__)
-        phrases = [" ".join(run) for is_between, run in runs if not is_between]
-        if not phrases:
-            return []
-        scores = self.similarities(phrases[:_PHRASES]).max(axis=0)
-        nearest = top_k(scores, _SIMILAR)
-        similar: list[int] = nearest[scores[nearest] > scores.max() / 2].tolist()
-        return similar
 
-    def _fitting(self, nodes: Iterable[int]) -> set[int]:
-        """Returns the nodes, likeliest first, that fit with what is shown above them."""
-        shown = {self._tree.root}
-        for node in nodes:
-            # Where the paths part, and the parent.
-            above = self._tree.lca(node, list(shown)).tolist()
-            above.append(max(int(self._tree.parents[node]), 0))
-            with_node = shown.union([node], above)
-            if len(with_node) <= _MOST:
-                shown = with_node
-        return shown
+def _fitting(taxonomy: Taxonomy, nodes: Iterable[int]) -> set[int]:
+    """Returns the nodes, likeliest first, that fit with what is shown above them."""
+    shown = {taxonomy.root}
+    for node in nodes:
+        # Where the paths part, and the parent.
+        above = taxonomy.lca(node, list(shown)).tolist()
+        above.append(max(int(taxonomy.parents[node]), 0))
+        with_node = shown.union([node], above)
+        if len(with_node) <= _MOST:
+            shown = with_node
+    return shown
+
+
+def _outline(taxonomy: Taxonomy) -> list[int]:
+    """Returns the nodes of the upper levels."""
+    sizes = np.bincount(taxonomy.depth).cumsum()
+    levels = np.count_nonzero(sizes <= _OUTLINE)
+    return list(np.flatnonzero(taxonomy.depth < levels).tolist())

@@ -30,14 +30,11 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["MAX_HEAD", "NameIndex", "Words", "has_digit"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 34
+_VERSION = 35
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 MAX_HEAD = 3
-#: If siblings' names end in the same nouns at least this often, a noun that only one node has
-#: stands for its parent.
-_SHARED_HEADS = 0.5
 _TABLES = ("exact", "heads", "shortened", "clipped", "fronts")
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
@@ -69,8 +66,6 @@ class NameIndex:
         fronts: The first words of names, to places; none on a tree with genera.
         vocabulary: Every word.
         counts: The number of nodes that have each word in their names.
-        shares_heads: Whether siblings' names mostly end in the same noun, as those of sister
-            species do.
         latin: Whether the tree has genera.
     """
 
@@ -85,7 +80,6 @@ class NameIndex:
     fronts: Multimap
     vocabulary: list[str]
     counts: NDArray[np.int32]
-    shares_heads: bool
     latin: bool
 
     @classmethod
@@ -101,8 +95,7 @@ class NameIndex:
             known = f"{_VERSION} {taxonomy.digest}".encode()
             file = f"{blake2b(known, digest_size=16).hexdigest()}.npz"
             parts = cached(cache_folder(folder, "names") / file, make)
-        for flag in ("shares_heads", "latin"):
-            parts[flag] = bool(parts[flag])
+        parts["latin"] = bool(parts["latin"])
         return cls(**parts)
 
     @cached_property
@@ -158,7 +151,6 @@ class _Learner:
             "spelt": np.array(self._spelt, dtype=np.uint64),
             "in_latin": np.array(self._in_latin, dtype=bool),
             "preferred": np.array(self._preferred, dtype=bool),
-            "shares_heads": np.array(self._share_of_shared_heads() >= _SHARED_HEADS),
             "latin": np.array(self._latin),
         }
         for table in _TABLES:
@@ -192,28 +184,6 @@ class _Learner:
         for words in names:
             for head in _heads(words):
                 self._tables["heads"].add(head, place)
-
-    def _share_of_shared_heads(self) -> float:
-        """Returns the share of leaves whose name ends in a noun of a sister's name.
-
-        Leaves without sisters do not count.
-        """
-        parents = self.taxonomy.parents.tolist()
-        nouns: dict[int, set[str]] = {}
-        nouns_below: dict[int, Counter[str]] = defaultdict(Counter)
-        leaves_below: Counter[int] = Counter()
-        for leaf in self.taxonomy.leaves.tolist():
-            names = self._names[leaf]
-            preferred = names[1:2] or names[:1]  # the common name if there is one
-            nouns[leaf] = {words[-1] for words in preferred if words}
-            nouns_below[parents[leaf]].update(nouns[leaf])
-            leaves_below[parents[leaf]] += 1
-        shared = []
-        for leaf, own in nouns.items():
-            parent = parents[leaf]
-            if leaves_below[parent] > 1:
-                shared.append(any(nouns_below[parent][noun] > 1 for noun in own))
-        return sum(shared) / max(1, len(shared))
 
 
 # -- tails of names --------------------------------------------------------------------------------

@@ -58,7 +58,6 @@ class Lexicon:
         self.taxonomy = taxonomy
         self.coverage = coverage
         self.index = NameIndex.of(taxonomy, cache_dir)
-        self.shares_heads = self.index.shares_heads
         self.latin = self.index.latin
         # Phrases of an answer are looked at from several sides, and answers repeat their words.
         self._exact = lru_cache(maxsize=100_000)(self._exact_uncached)

@@ -263,7 +263,7 @@ def _noun(lexicon: Lexicon, words: Words, start: int) -> Mention | None:
     nodes = lexicon.exact(noun) or _mended(lexicon, noun) or lexicon.shortened(noun)
     is_shared = lexicon.is_shared(noun)
     is_told_apart = not english.SAYS_NOTHING.issuperset(keys[:start])
-    if is_one_word and is_told_apart and is_shared and lexicon.shares_heads:
+    if is_one_word and is_told_apart and is_shared and lexicon.latin:
         # An "alpine sunflower" may be any of them, also where one is just the "sunflower".
         nodes = tuple(node for node in nodes if lexicon.lifted(node) == node)
     if nodes:

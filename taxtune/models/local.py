@@ -17,6 +17,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from itertools import accumulate, islice
 from typing import Any, ClassVar, NamedTuple
+from weakref import WeakValueDictionary
 
 from taxtune.errors import MissingExtraError, ModelError, one_line
 from taxtune.hardware import (
@@ -57,6 +58,9 @@ _SLOW_ON_CPU = 8 * 1024**3
 # weights again for each token that it writes, which takes as long as computing some dozens (CPU) to
 # hundreds (GPU) of tokens.
 _PADDING = 1024
+
+#: The weights of language models that are in use, by checkpoint and how they were loaded.
+_NETWORKS: WeakValueDictionary[tuple[str | None, ...], Any] = WeakValueDictionary()
 
 
 class Ready(NamedTuple):
@@ -564,6 +568,18 @@ class LocalLLM(LocalModel):
     """
 
     task = "text-generation"
+
+    @cached_property
+    def _network(self) -> Any:
+        """The weights; a judge and an arbiter of one checkpoint have them in memory once."""
+        settings = self.settings
+        how = (self.device, self.dtype, settings.quantization, settings.device_map)
+        key = (self.checkpoint.source, self.checkpoint.revision, *how)
+        network = _NETWORKS.get(key)
+        if network is None:
+            network = super()._network
+            _NETWORKS[key] = network
+        return network
 
     def _decoding(self) -> Identity:
         decoding: dict[str, Any] = {"max_tokens": self.settings.max_tokens}

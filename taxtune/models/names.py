@@ -15,7 +15,6 @@ from dataclasses import fields
 from inspect import getattr_static
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
-from weakref import WeakValueDictionary
 
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models.base import Model, ModelSettings
@@ -99,8 +98,6 @@ _PROVIDERS = frozenset(
         "zai",
     ]
 )
-
-_LLMS: WeakValueDictionary[tuple[str, ModelSettings], Model] = WeakValueDictionary()
 
 
 class ModelName(NamedTuple):
@@ -218,26 +215,14 @@ def make_model(
 
         return ApiModel(model, settings)
     if settings.task == "text-generation":
-        return _local_llm(model or DEFAULT_LOCAL, settings)
+        from taxtune.models.local import LocalLLM
+
+        return LocalLLM(model or DEFAULT_LOCAL, settings)
     if not model:
         raise ModelError("The model's name is empty.", value=spec, remedy="Write local:MODEL.")
     from taxtune.models.vision import LocalVLM
 
     return LocalVLM(model, settings)
-
-
-def _local_llm(model: str, settings: ModelSettings) -> Model:
-    """Returns a language model of this process: one that is still in use, or a new one.
-
-    A judge that also reads a run's answers has its weights in memory once.
-    """
-    from taxtune.models.local import LocalLLM
-
-    llm = _LLMS.get((model, settings))
-    if llm is None:
-        llm = LocalLLM(model, settings)
-        _LLMS[model, settings] = llm
-    return llm
 
 
 def _from_plugin(name: str, settings: ModelSettings) -> Model:

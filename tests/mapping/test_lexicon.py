@@ -49,14 +49,6 @@ def test_heads_are_learnt_from_the_tree(nature, lexicon):
     assert head("zebra") is None
 
 
-def test_whether_siblings_share_their_nouns_is_learnt():
-    corvids = ["Blue Jay", "Pinyon Jay", "Common Raven"]
-    life = {"Fratercula": ["Tufted Puffin", "Horned Puffin"], "Corvidae": corvids}
-    assert Lexicon(Taxonomy.from_dict({"life": life})).shares_heads
-    food = Taxonomy.from_dict({"food": {"pasta": ["gnocchi", "ravioli", "lasagna"]}})
-    assert not Lexicon(food).shares_heads
-
-
 def test_the_common_ancestor_is_robust(nature):
     nodes = [leaf for leaf in nature.leaves.tolist() if "Picidae" in nature.path(leaf)]
     nodes.append(nature.resolve("Acer"))

@@ -87,6 +87,14 @@ def test_a_model_that_writes_no_text_is_refused(tmp_path):
         make_model(f"local:{tmp_path}", TEXT).check()
 
 
+def test_two_models_of_one_checkpoint_have_its_weights_in_memory_once(llama):
+    one = make(llama, max_tokens=4)
+    other = make(llama, max_tokens=8)
+    assert one._network is other._network
+    assert make(llama, dtype="bfloat16")._network is not one._network
+    assert len(texts(reply(one, ["Is it?"]))[0]) < len(texts(reply(other, ["Is it?"]))[0])
+
+
 def test_a_reply_is_cut_off_where_it_has_no_end_token(llama):
     for ends, cut, tokens in ([], None, 4), (None, True, 4), (range(300), False, 1):
         llm = make(llama, max_tokens=4)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -14,7 +13,6 @@ from taxtune import runs
 from taxtune.classifier import load_classifier
 from taxtune.errors import RecipeError, ResumeError, TaxtuneError
 from taxtune.mapping import MapperConfig
-from taxtune.models import make_model
 from taxtune.models.api_errors import load_litellm
 from taxtune.models.arbiter import ASKED_SHARE
 from taxtune.recipe import load_recipe
@@ -149,14 +147,6 @@ def test_auto_is_a_chat_model_that_the_recipe_uses_anyway(tmp_path):
     # An object is asked nothing but what it is for.
     assert read_by(tmp_path, pen, proposer=make_proposer(lambda history: "?")) == nobody
     assert read_by(tmp_path, *judge, mapper=MapperConfig()) == nobody
-
-
-def test_a_judge_on_this_machine_that_reads_answers_has_its_weights_in_memory_once(tmp_path):
-    made = build(toy(tmp_path, "objective.kind=lave", "judge.model='local:some/judge'"))
-    judge = make_model("local:some/judge", made.mapper.arbiter._settings)
-    assert made.metrics["lave"].measure._judge.llm is made.mapper.arbiter.llm is judge
-    other = replace(made.mapper.arbiter._settings, temperature=1.0)
-    assert make_model("local:some/judge", other) is not judge
 
 
 def test_a_server_of_a_file_is_not_trusted_by_way_of_the_arbiter(tmp_path):

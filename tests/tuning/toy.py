@@ -194,9 +194,9 @@ class Wavering(ToyVLM):
 class BicycleMapper(Mapper):
     """A mapper that knows of one thing that the tree lacks it; all else is placed as ever."""
 
-    def place(self, answers, images=None):
+    def place(self, answers, *how, **named):
         """Places answers about bicycles off the tree."""
-        placements = list(super().place(answers, images))
+        placements = list(super().place(answers, *how, **named))
         for i, answer in enumerate(answers):
             if "bicycle" in answer:
                 root = self.taxonomy.root
