@@ -21,6 +21,9 @@ def _nouns(text: str) -> frozenset[str]:
 
 # -- grammar ---------------------------------------------------------------------------------------
 
+#: A full stop behind these ends no sentence.
+ABBREVIATIONS = _words("st mt sp spp cf var subsp ssp dr mr no eg ie vs")
+
 #: Words that begin a noun phrase.
 ARTICLES = _words("a an the some any another his her its their my our your")
 

@@ -27,9 +27,6 @@ _TOKEN = re.compile(
 )
 _WITHOUT_APOSTROPHES = str.maketrans("", "", "'’ʼ`´")
 _BRACKETS = str.maketrans("[]", "()")
-_ABBREVIATIONS = frozenset(
-    ["st", "mt", "sp", "spp", "cf", "var", "subsp", "ssp", "dr", "mr", "no", "eg", "ie", "vs"]
-)
 #: No phrase ends between these and an article.
 _BEFORE_ARTICLE = {"of", "all", "half"}
 #: "It's a robin" asserts; "its wings" does not.
@@ -175,7 +172,7 @@ def _word(text: str, *, glued: bool) -> Word:
 def _abbreviates(token: Word | str) -> bool:
     if not isinstance(token, Word):
         return False
-    return token.lower in _ABBREVIATIONS or (len(token.text) == 1 and token.text.isalpha())
+    return token.lower in english.ABBREVIATIONS or (len(token.text) == 1 and token.text.isalpha())
 
 
 class _Reader:
@@ -294,7 +291,6 @@ class _Reader:
         if is_seen:
             return
         if lower in english.CLAUSE_STARTS:
-            self._flush(Link.LIST)
             self.force = Force.ASSERTED
         elif lower in english.REFUSAL:
             self._flush(Link.LIST)
@@ -316,7 +312,6 @@ class _Reader:
         elif lower in english.PREPOSITIONS and before in english.TELLING:
             self.current.append(replace(word, lower="of", key="of"))
         elif lower in english.PREPOSITIONS:
-            self._flush(Link.LIST)
             self._context()
         elif lower in english.HAVING and before not in english.COPULAS:
             self._flush(Link.LIST)
@@ -351,8 +346,7 @@ class _Reader:
 
         But "a flying squirrel" is a squirrel, and what the tree names is no verb.
         """
-        is_participle = len(word.lower) > 4 and word.lower.endswith("ing")
-        if not is_participle or self.names.mentions([word.key]):
+        if not re.fullmatch("..+ing", word.lower) or self.names.mentions([word.key]):
             return False
         return self.names.mentions([w.key for w in self.current])
 

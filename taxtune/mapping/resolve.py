@@ -132,7 +132,7 @@ def _asserted_together(
             if _replaces(taxonomy, thing.link, node, together):
                 together = {node}
             continue
-        is_firm = thing.force is Force.ASSERTED or thing.force is things[0].force
+        is_firm = thing.force is not Force.GUESSED
         has_alternatives |= bool(together) and thing.link is Link.OR and is_firm
         together.add(node)
         if not has_alternatives:
@@ -205,9 +205,8 @@ def _same_thing(taxonomy: Taxonomy, first: Mention, second: Mention) -> Mention:
     weaker, stronger = sorted((first, second), key=lambda mention: mention.strength)
     if stronger.strength is Strength.WHOLE and weaker.strength is not Strength.WHOLE:
         return stronger
-    nodes = _choose_senses(taxonomy, [first.nodes, second.nodes], [])
     return Mention(
-        nodes=(taxonomy.common_ancestor(nodes),),
+        nodes=(taxonomy.common_ancestor([*first.nodes, *second.nodes]),),
         strength=weaker.strength,
         key=first.key,
         broad=True,
