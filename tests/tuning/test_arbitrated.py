@@ -271,6 +271,19 @@ def test_a_saved_classifier_asks_the_same_model_at_the_same_server(tmp_path, mon
     assert [label.placement for label in labels] != [label.placement for label in alone]
 
 
+def test_the_commands_show_the_question_that_a_file_has(tmp_path, server):
+    make_files(tmp_path)
+    answers = tmp_path / "a.csv"
+    rows = ["scarlet,it is that,Scarlet?", "scarlet,it is that,Scarlet?", "navy,it is that,"]
+    answers.write_text("\n".join(["truth,answer,question", *rows]) + "\n")
+    shared = ("-t", tmp_path / "tree.csv", answers, "--arbiter", "openai/gpt-4o-mini", "--json")
+    run_well("place", *shared)
+    asked = sorted(re.findall(r"^Question: (.*)$", text, re.M) for text in server.prompts)
+    assert asked == [[], ['"Scarlet?"']]
+    run_well("score", *shared)
+    assert len(server.chats) == 2
+
+
 def test_the_commands_place_and_score_ask_too(tmp_path, server):
     make_files(tmp_path)
     answers = tmp_path / "a.csv"
