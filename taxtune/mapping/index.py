@@ -30,7 +30,7 @@ from taxtune.taxonomy.tree import Taxonomy
 __all__ = ["MAX_HEAD", "NameIndex", "Words", "has_digit"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 35
+_VERSION = 36
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
@@ -66,6 +66,7 @@ class NameIndex:
         fronts: The first words of names, to places; none on a tree with genera.
         vocabulary: Every word.
         counts: The number of nodes that have each word in their names.
+        lengths: The number of words of the longest name that begins with each word.
         latin: Whether the tree has genera.
     """
 
@@ -80,6 +81,7 @@ class NameIndex:
     fronts: Multimap
     vocabulary: list[str]
     counts: NDArray[np.int32]
+    lengths: NDArray[np.int32]
     latin: bool
 
     @classmethod
@@ -102,6 +104,11 @@ class NameIndex:
     def nodes_with(self) -> dict[str, int]:
         """The number of nodes that have a folded word in their names."""
         return dict(zip(self.vocabulary, self.counts.tolist(), strict=True))
+
+    @cached_property
+    def longest(self) -> dict[str, int]:
+        """The number of words of the longest name that begins with a folded word."""
+        return dict(zip(self.vocabulary, self.lengths.tolist(), strict=True))
 
     @cached_property
     def families(self) -> dict[str, str]:
@@ -127,6 +134,7 @@ class _Learner:
         self._latin = _has_genera(taxonomy)
         self._names = _folded_names(taxonomy)
         self._tables: dict[str, MultimapBuilder] = defaultdict(MultimapBuilder)
+        self._longest: Counter[str] = Counter()
         # By the number of a name.
         self._named = array("i")
         self._spelt = array("Q")
@@ -147,6 +155,7 @@ class _Learner:
         parts: dict[str, Part] = {
             "vocabulary": list(counts),
             "counts": np.array([*counts.values()], dtype=np.int32),
+            "lengths": np.array([self._longest[word] for word in counts], dtype=np.int32),
             "named": np.array(self._named, dtype=np.int32),
             "spelt": np.array(self._spelt, dtype=np.uint64),
             "in_latin": np.array(self._in_latin, dtype=bool),
@@ -166,9 +175,10 @@ class _Learner:
             is_common_name = position == 1 and name != names[0]
             for spelling in dict.fromkeys((words, _without_article(name))):
                 key = "".join(spelling)
-                if not words or key in keys:
+                if not spelling or key in keys:
                     continue
                 keys.add(key)
+                self._longest[spelling[0]] = max(self._longest[spelling[0]], len(spelling))
                 self._tables["exact"].add(key, len(self._named))
                 self._named.append(node)
                 self._spelt.append(text_key(" ".join(spelling)))

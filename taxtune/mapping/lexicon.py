@@ -81,12 +81,12 @@ class Lexicon:
     def _exact_uncached(self, words: tuple[str, ...], respelled: bool) -> tuple[int, ...]:
         key = "".join(words)
         names = self.index.exact.find(key)
+        if not len(names):
+            return ()
         spelt_alike = names[self.index.spelt[names] == text_key(" ".join(words))]
         # "wheatear" is the bird, although "wheat ear" joins to the same key.
         if not respelled or len(spelt_alike):
             names = spelt_alike
-        if not len(names):
-            return ()
         vernacular = names[~self.index.in_latin[names]]
         return self._distinct(vernacular if len(vernacular) else names)
 
@@ -147,12 +147,10 @@ class Lexicon:
         They are taken from the left, the longest first.
         """
         ranges: list[tuple[int, int]] = []
-        known = [self.knows(word) for word in words]
         start = 0
         while start < len(words) - 1:
-            # A name has only words that are in names.
-            end = next((i for i in range(start, len(words)) if not known[i]), len(words))
-            for stop in range(min(end, start + MAX_WORDS), start + 1, -1):
+            longest = min(MAX_WORDS, self.index.longest.get(words[start], 0))
+            for stop in range(min(len(words), start + longest), start + 1, -1):
                 if self.exact(words[start:stop], respelled=False):
                     ranges.append((start, stop))
                     start = stop - 1

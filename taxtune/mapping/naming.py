@@ -192,7 +192,7 @@ def _without_rest(lexicon: Lexicon, words: Words) -> Mention | None:
     # A model code or a year, "Jaguar XF 2005", is no part of the name of a living thing.
     if lexicon.latin and any(map(has_digit, _keys(words))):
         return None
-    words = [replace(word, key=lexicon.correct(word.key) or word.key) for word in words]
+    words = [_corrected(lexicon, word) for word in words]
     if words[-1].glued and words[-1].key in english.LIKENESS:
         words.pop()  # "fern-like"
     weak: Mention | None = None
@@ -212,6 +212,11 @@ def _without_rest(lexicon: Lexicon, words: Words) -> Mention | None:
             return mention
         weak = weak or mention
     return weak
+
+
+def _corrected(lexicon: Lexicon, word: Word) -> Word:
+    key = lexicon.correct(word.key)
+    return replace(word, key=key) if key else word
 
 
 def _is_compound(lexicon: Lexicon, noun: Word, word: Word) -> bool:

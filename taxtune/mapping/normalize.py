@@ -78,6 +78,7 @@ def strip_accents(text: str) -> str:
     return "".join(c for c in decomposed if not unicodedata.combining(c))
 
 
+@lru_cache(maxsize=1000)
 def fold_words(text: str) -> tuple[str, ...]:
     """Returns the folded words of a name.
 
