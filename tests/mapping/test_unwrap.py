@@ -189,7 +189,9 @@ def test_long_answers_are_unwrapped_in_linear_time(part):
 
 
 def test_fields_of_one_object_name_one_thing():
-    assert unwrap('{"brand": "Nikon", "model": "D850"}') == (Block(("Nikon", "D850"), is_list=True),)
+    assert unwrap('{"brand": "Nikon", "model": "D850"}') == (
+        Block(("Nikon", "D850"), is_list=True),
+    )
 
 
 def test_lines_of_prose_are_no_list():
