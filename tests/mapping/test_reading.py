@@ -71,8 +71,8 @@ def test_roles(line, expected):
 @pytest.mark.parametrize(
     ("line", "links"),
     [
-        ("Crow (Corvus)", [Link.SENTENCE, Link.SAME]),
-        ("a crow, also known as a corbie", [Link.SENTENCE, Link.SAME]),
+        ("Crow (Corvus)", [Link.SENTENCE, Link.LIST]),
+        ("a crow, also known as a corbie", [Link.SENTENCE, Link.PREDICATE]),
         ("crow, jay", [Link.SENTENCE, Link.LIST]),
         ("crow or jay", [Link.SENTENCE, Link.OR]),
         ("crow/jay", [Link.SENTENCE, Link.OR]),
