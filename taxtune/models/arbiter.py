@@ -33,7 +33,7 @@ from taxtune.models.names import is_local, make_model
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["ASKED_SHARE", "MAX_TOKENS", "ChatArbiter", "Choices", "offer", "read_choice"]
+__all__ = ["ASKED_SHARE", "ChatArbiter", "Choices", "arbiter_settings", "offer", "read_choice"]
 
 #: The share of answers that are more than a name of a node: 1,551 of 1,668 in benchmarks/domains.
 ASKED_SHARE = 0.93
@@ -44,8 +44,10 @@ _QUESTION_TOKENS = (550, 3)
 _SURE = 0.9
 #: So many names of a node are shown beside its label.
 _MAX_NAMES = 4
-#: A number takes few; a model that thinks aloud before it is cut off and counted.
-MAX_TOKENS = 256
+#: A number takes few; what a model thinks before it counts as well. One that thinks for longer is
+#: cut off and counted. A model on this machine would take minutes.
+_MAX_TOKENS = 2000
+_MAX_LOCAL_TOKENS = 256
 #: A number alone, maybe as "Node: 3", or with the label that it stands for behind it.
 _CHOICE = re.compile(
     r"\W*(?:(?:the\s+)?(?:answer|choice|node|number|option)\W*(?:is\b)?\W*)?"
@@ -116,7 +118,7 @@ class ChatArbiter:
     ) -> None:
         self._model = model
         self._cache_dir = cache_dir
-        self._settings = settings or ModelSettings(task="text-generation", max_tokens=MAX_TOKENS)
+        self._settings = settings or arbiter_settings(model)
         self.llm = make_model(model, self._settings)
         self._prompt = JudgePrompt("choose.j2", "mapper")
         self._spent = ModelUsage()
@@ -158,10 +160,12 @@ class ChatArbiter:
     def note_spent(self) -> None:
         """Notes how many answers were asked about, what it cost and what came of it."""
         spent = self.spent()
-        price = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:,.4f}"
+        price = ""
+        if spent.calls:
+            price = " (price unknown)" if spent.cost_usd is None else f" (${spent.cost_usd:,.4f})"
         note(
-            f"{self._model} was asked about {spent.calls:,} answers ({price}); "
-            f"{spent.from_store:,} are from the store. {self.choices}"
+            f"{self._model} was asked about {spent.calls:,} answers{price}; "
+            f"{spent.from_store:,} replies are from the store. {self.choices}"
         )
 
     def prompt(self, taxonomy: Taxonomy, question: Question) -> str:
@@ -205,6 +209,21 @@ class ChatArbiter:
         self.choices += _counted(questions, choices, len(failures))
         _note_undecided(choices, failures)
         return choices
+
+
+def arbiter_settings(model: str | Model, api_base: str | None = None) -> ModelSettings:
+    """Returns how a chat model is asked as an arbiter: greedily, with room to think behind an API.
+
+    Args:
+        model: The model, or its name.
+        api_base: Address of its server; the provider's own where it is None.
+    """
+    is_here = isinstance(model, str) and is_local(model)
+    return ModelSettings(
+        task="text-generation",
+        max_tokens=_MAX_LOCAL_TOKENS if is_here else _MAX_TOKENS,
+        api_base=api_base,
+    )
 
 
 def _counted(questions: Sequence[Question], choices: Sequence[int | None], failed: int) -> Choices:
