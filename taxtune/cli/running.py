@@ -16,7 +16,6 @@ import typer
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.printing import print_json
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
-from taxtune.models.arbiter import ASKED_SHARE
 from taxtune.models.names import parse_model
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
@@ -271,8 +270,7 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.judge:
         facts.append(("judge", plan.judge))
     if plan.arbiter:
-        share = f"{100 * ASKED_SHARE:.0f} of 100 in benchmarks/domains"
-        reads = f"{plan.arbiter}, for answers that are not just a name ({share})"
+        reads = f"{plan.arbiter}, once for each different answer that is not just a name"
         facts.append(("arbiter", reads))
     facts += _by_effort(plan, "VLM calls", _vlm_calls)
     if plan.call.prompt_tokens is not None:
@@ -309,7 +307,7 @@ def _vlm_calls(one: Spending) -> str:
 
 
 def _arbiter_calls(one: Spending) -> str:
-    return f"about {one.arbiter_calls:,} if all answers differ, {_price(one.arbiter_usd)}"
+    return f"at most {one.vlm_calls:,}, {_price(one.arbiter_usd)}"
 
 
 def _call(cost: CallCost) -> str:

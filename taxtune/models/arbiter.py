@@ -33,10 +33,8 @@ from taxtune.models.names import is_local, make_model
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["ASKED_SHARE", "ChatArbiter", "Choices", "arbiter_settings", "offer", "read_choice"]
+__all__ = ["ChatArbiter", "Choices", "arbiter_settings", "offer", "read_choice"]
 
-#: The share of answers that are more than a name of a node: 1,551 of 1,668 in benchmarks/domains.
-ASKED_SHARE = 0.93
 #: Tokens of a question and of its reply, for estimates: about the mean over the answers in
 #: benchmarks/domains, at four characters a token.
 _QUESTION_TOKENS = (550, 3)
@@ -265,14 +263,13 @@ def offer(answers: int, how: str) -> str:
     """Returns a line on what a chat model would be asked where there is none.
 
     Args:
-        answers: Number of different answers.
+        answers: The most answers that there may be.
         how: How a model is named.
     """
-    questions = round(ASKED_SHARE * answers)
     return (
-        f"No chat model reads the answers. One ({how}) would be asked about {questions:,} of them, "
-        f"some {_QUESTION_TOKENS[0]} tokens each; it helps most where placements are doubtful, see "
-        "docs/how-to/arbiter.md."
+        f"No chat model reads the answers. One ({how}) would be asked about at most {answers:,}, "
+        f"some {_QUESTION_TOKENS[0]} tokens each: once where answers repeat, and not about names "
+        "alone. It helps most where placements are doubtful, see docs/how-to/arbiter.md."
     )
 
 

@@ -44,8 +44,8 @@ class Spending:
         vlm_calls: Most calls of the model.
         usd: About what the model's calls cost in US dollars; None where it is not known.
         minutes: About how long they take; None where no call was timed.
-        arbiter_calls: About how many answers the mapper's chat model is asked about, if all differ.
-        arbiter_usd: About what that costs in US dollars; None where it is not known.
+        arbiter_usd: What the mapper's chat model costs in US dollars if all answers differ and none
+            is just a name; None where it is not known.
     """
 
     effort: str | None
@@ -53,7 +53,6 @@ class Spending:
     vlm_calls: int
     usd: float | None
     minutes: float | None
-    arbiter_calls: int
     arbiter_usd: float | None
 
 

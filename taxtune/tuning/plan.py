@@ -12,7 +12,7 @@ from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
 from taxtune.models import AnswerStore, Model
-from taxtune.models.arbiter import ASKED_SHARE, ChatArbiter, offer
+from taxtune.models.arbiter import ChatArbiter, offer
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.policies import Policy
 from taxtune.progress import note
@@ -225,19 +225,14 @@ def _spending(
     minutes = None
     if cost.seconds is not None:
         minutes = calls * cost.seconds / getattr(models.vlm, "concurrency", 1) / 60
-    asked = 0
-    price = None
-    if models.arbiter is not None:
-        asked = round(ASKED_SHARE * calls)
-        price = models.arbiter.price()
+    price = None if models.arbiter is None else models.arbiter.price()
     return Spending(
         effort=effort,
         chosen=chosen,
         vlm_calls=calls,
         usd=None if cost.usd is None else calls * cost.usd,
         minutes=minutes,
-        arbiter_calls=asked,
-        arbiter_usd=None if price is None else asked * price,
+        arbiter_usd=None if price is None else calls * price,
     )
 
 
