@@ -44,8 +44,9 @@ class Spending:
         vlm_calls: Most calls of the model.
         usd: About what the model's calls cost in US dollars; None where it is not known.
         minutes: About how long they take; None where no call was timed.
-        arbiter_usd: What the mapper's chat model costs in US dollars if all answers differ and none
-            is just a name; None where it is not known.
+        arbiter_calls: About how many questions the mapper's chat model is asked if all answers
+            differ and none is just a name.
+        arbiter_usd: About what that costs in US dollars; None where it is not known.
     """
 
     effort: str | None
@@ -53,6 +54,7 @@ class Spending:
     vlm_calls: int
     usd: float | None
     minutes: float | None
+    arbiter_calls: int
     arbiter_usd: float | None
 
 

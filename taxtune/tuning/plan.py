@@ -12,7 +12,7 @@ from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
 from taxtune.models import AnswerStore, Model
-from taxtune.models.arbiter import ChatArbiter, offer
+from taxtune.models.arbiter import ChatArbiter, estimated_calls, offer
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.policies import Policy
 from taxtune.progress import note
@@ -225,14 +225,19 @@ def _spending(
     minutes = None
     if cost.seconds is not None:
         minutes = calls * cost.seconds / getattr(models.vlm, "concurrency", 1) / 60
-    price = None if models.arbiter is None else models.arbiter.price()
+    asked = 0
+    price = None
+    if models.arbiter is not None:
+        asked = estimated_calls(calls)
+        price = models.arbiter.price()
     return Spending(
         effort=effort,
         chosen=chosen,
         vlm_calls=calls,
         usd=None if cost.usd is None else calls * cost.usd,
         minutes=minutes,
-        arbiter_usd=None if price is None else calls * price,
+        arbiter_calls=asked,
+        arbiter_usd=None if price is None else asked * price,
     )
 
 

@@ -31,7 +31,7 @@ def named(tree):
             placed = mapper.place_one(name)
             adds_nothing = name.lower().split()[-1] in english.TAIL  # "apartment complex"
             says_little = english.SAYS_NOTHING.issuperset(name.lower().split())  # "camera"
-            is_plain = name.replace(" ", "").isalpha() and name[-2] != " " and " and " not in name
+            is_plain = name.replace(" ", "").isalpha() and name[-2] != " "
             if (
                 is_plain
                 and not adds_nothing

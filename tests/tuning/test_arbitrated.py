@@ -14,6 +14,7 @@ from taxtune.classifier import load_classifier
 from taxtune.errors import RecipeError, ResumeError, TaxtuneError
 from taxtune.mapping import MapperConfig
 from taxtune.models.api_errors import load_litellm
+from taxtune.models.arbiter import FURTHER_SHARE
 from taxtune.recipe import load_recipe
 from taxtune.report.summary import account_lines
 from taxtune.tuning.build import Setup, build
@@ -90,20 +91,21 @@ def test_a_dry_run_counts_and_prices_the_questions_and_asks_none(tmp_path, serve
     assert plan.arbiter == "openai/gpt-4o-mini"
     assert [one.effort for one in plan.spending] == ["light", "medium", "heavy"]
     for one in plan.spending:
-        assert one.arbiter_usd == pytest.approx(one.vlm_calls * PRICE)
+        assert one.arbiter_calls == round((1 + FURTHER_SHARE) * one.vlm_calls)
+        assert one.arbiter_usd == pytest.approx(one.arbiter_calls * PRICE)
     recipe = tmp_path / "in" / "recipe.yaml"
     asked = [part for change in (ARBITER, *effort) for part in ("--set", change)]
     told = run_well("tune", recipe, *asked, "--out", tmp_path / "dry", "--dry-run")
     chosen = plan.spending[2]
-    most = f"at most {chosen.vlm_calls:,}, less than $0.01 (this run)"
-    assert f"heavy   {most}" in told.out
+    about = f"about {chosen.arbiter_calls:,} if all answers differ and none is just a name"
+    assert f"heavy   {about}, less than $0.01 (this run)" in told.out
     assert not server.chats
 
 
 def test_where_no_model_reads_one_line_says_what_one_would_be_asked(tmp_path, notes):
     plan = make_plan(toy(tmp_path, vlm=Cyclist()))
     assert plan.arbiter is None
-    assert {one.arbiter_usd for one in plan.spending} == {None}
+    assert {one.arbiter_calls for one in plan.spending} == {0}
     (told,) = (text for text in plan.notes if "No chat model reads" in text)
     assert f"would be asked about at most {plan.vlm_calls:,}, " in told
     runs.tune(toy(tmp_path, vlm=Cyclist()))
@@ -296,10 +298,10 @@ def test_the_commands_place_and_score_ask_too(tmp_path, server):
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert len(server.chats) == 2
     assert [row["stage"] for row in rows] == ["name", "arbiter", "off_tree"]
-    assert "was asked about 2 answers ($0.000" in done.err
+    assert "was asked 2 questions ($0.000" in done.err
     again = run_well("score", *shared)
     assert json.loads(again.out)["mapper"]["arbiter.model"] == "openai/gpt-4o-mini"
-    assert "was asked about 0 answers; 2 replies are from the store" in again.err
+    assert "was asked 0 questions; 2 replies are from the store" in again.err
     assert len(server.chats) == 2
 
 
