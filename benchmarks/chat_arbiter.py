@@ -5,11 +5,11 @@
     python benchmarks/chat_arbiter.py --model openai/gpt-4o-mini          # asks about what lacks a reply
     python benchmarks/chat_arbiter.py --against chat/OTHER.jsonl          # two wordings side by side
 
-`chat/answers.jsonl` holds 340 answers of `domains` that are asked about, from all 49 trees. A reply is
-kept as the path that was chosen and the paths that were offered, in `chat/WORDING.jsonl`, where WORDING
-is the digest of the request's wording: another wording has a file of its own. A reply stands where the
-candidates have changed as long as its node is offered and nothing is offered below it that was not
-before; else the answer lacks a reply, and counts as reading placed it.
+`chat/answers.jsonl` holds 340 answers of `domains` that are asked about, from all 49 trees. The reply to
+each request is kept as the path that was chosen and the paths that were offered, in `chat/WORDING.jsonl`,
+where WORDING is the digest of the request's wording: another wording has a file of its own. Where no reply
+has just these candidates, another one about the answer stands as long as its node is offered and nothing
+is offered below it that was not before. An answer counts once each of its requests has a reply.
 
 Answers of one's own, placed by hand, need their trees and a folder for the replies:
 
@@ -22,9 +22,11 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,7 +39,7 @@ from taxtune.mapping import Mapper, Placement, Stage
 from taxtune.mapping.config import NONE_OF_THESE, Question
 from taxtune.metrics.confidence import calibration_error
 from taxtune.models import ModelSettings, RetryPolicy
-from taxtune.models.arbiter import ChatArbiter
+from taxtune.models.arbiter import ChatArbiter, walk_down
 from taxtune.taxonomy import Taxonomy
 
 FOLDER = Path(__file__).parent / "chat"
@@ -79,30 +81,36 @@ class Replies:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self._replies: dict[tuple[str, str], Reply] = {}
+        self._replies: dict[tuple[str, str], dict[frozenset[str], Reply]] = {}
         if file.exists():
             for row in read_lines(file):
                 reply = Reply(choice=row["choice"], offered=frozenset(row["offered"]))
-                self._replies[row["tree"], row["answer"]] = reply
+                self.add(row["tree"], row["answer"], reply)
 
-    def __len__(self) -> int:
-        return len(self._replies)
-
-    def find(self, tree: str, answer: str, offered: Sequence[str]) -> Reply | None:
-        """Returns the reply about an answer, if there is one that stands among these candidates."""
-        reply = self._replies.get((tree, answer))
-        return reply if reply is not None and reply.stands(offered) else None
+    def find(self, tree: str, answer: str, offered: Iterable[str]) -> Reply | None:
+        """Returns the reply about an answer among these candidates, or the closest one that stands."""
+        now = frozenset(offered)
+        known = self._replies.get((tree, answer), {})
+        if now in known:
+            return known[now]
+        standing = [reply for reply in known.values() if reply.stands(now)]
+        standing.sort(key=lambda reply: (-len(reply.offered & now), sorted(reply.offered)))
+        return standing[0] if standing else None
 
     def add(self, tree: str, answer: str, reply: Reply) -> None:
-        """Keeps the reply about an answer, in place of one that it may have had."""
-        self._replies[tree, answer] = reply
+        """Keeps a reply about an answer, in place of one among the same candidates."""
+        self._replies.setdefault((tree, answer), {})[reply.offered] = reply
 
     def save(self) -> None:
         """Writes the file, sorted, so that two versions of it can be compared."""
+        rows = []
+        for (tree, answer), replies in self._replies.items():
+            for reply in replies.values():
+                rows.append((tree, answer, sorted(reply.offered), reply.choice))
+        rows.sort(key=lambda row: row[:3])
         lines = []
-        for (tree, answer), reply in sorted(self._replies.items()):
-            row = {"tree": tree, "answer": answer, "choice": reply.choice}
-            row["offered"] = sorted(reply.offered)
+        for tree, answer, offered, choice in rows:
+            row = {"tree": tree, "answer": answer, "choice": choice, "offered": offered}
             lines.append(json.dumps(row, ensure_ascii=False) + "\n")
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text("".join(lines), encoding="utf-8")
@@ -115,31 +123,47 @@ class RecordedArbiter:
     Attributes:
         tree: The name of the tree.
         replies: The recorded replies.
-        asked: The questions, by the text of the answer.
-        chosen: The choices that stand, by the text of the answer.
+        rounds: The questions with their choices, None where no reply stands, by the text of the
+            answer.
     """
 
     tree: str
     replies: Replies
-    asked: dict[str, Question] = field(default_factory=dict)
-    chosen: dict[str, int] = field(default_factory=dict)
+    rounds: dict[str, list[tuple[Question, int | None]]] = field(default_factory=dict)
     identity: ClassVar = {"name": "recorded"}
 
     def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> list[int | None]:
-        """Returns the recorded choices; None where no reply is known that stands."""
+        """Returns the recorded choices; None where not even the first reply is known."""
         for question in questions:
-            self.asked[question.answer] = question
-            offered = {path_of(taxonomy, node): node for node in question.candidates}
-            reply = self.replies.find(self.tree, question.answer, list(offered))
-            if reply is not None:
-                chosen = NONE_OF_THESE if reply.choice is None else offered[reply.choice]
-                self.chosen[question.answer] = chosen
-        return [self.chosen.get(question.answer) for question in questions]
+            self.rounds[question.answer] = []
+        return walk_down(taxonomy, questions, partial(self._choose, taxonomy))
+
+    def _choose(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> list[int | None]:
+        choices = [self.recorded(taxonomy, question) for question in questions]
+        for question, choice in zip(questions, choices, strict=True):
+            self.rounds[question.answer].append((question, choice))
+        return choices
+
+    def recorded(self, taxonomy: Taxonomy, question: Question) -> int | None:
+        """Returns the recorded choice, None where no reply is known that stands."""
+        offered = {path_of(taxonomy, node): node for node in question.candidates}
+        reply = self.replies.find(self.tree, question.answer, offered)
+        if reply is None:
+            return None
+        return NONE_OF_THESE if reply.choice is None else offered[reply.choice]
+
+    def record(self, taxonomy: Taxonomy, question: Question, choice: int) -> None:
+        """Writes a choice to the file of replies."""
+        path = None if choice == NONE_OF_THESE else path_of(taxonomy, choice)
+        offered = frozenset(path_of(taxonomy, node) for node in question.candidates)
+        self.replies.add(self.tree, question.answer, Reply(choice=path, offered=offered))
+        self.replies.save()
 
     @property
     def missing(self) -> list[Question]:
         """The questions that no reply is known to."""
-        return [question for answer, question in self.asked.items() if answer not in self.chosen]
+        every = [pair for pairs in self.rounds.values() for pair in pairs]
+        return [question for question, choice in every if choice is None]
 
 
 def path_of(taxonomy: Taxonomy, node: int) -> str:
@@ -229,23 +253,29 @@ def choose_answers(size: int, seed: int) -> list[tuple[str, str]]:
     return [(rows[int(place)][1], rows[int(place)][4]) for place in places]
 
 
-def ask(arbiter: ChatArbiter, beds: list[Bed], replies: Replies, *, at_a_time: int) -> None:
+def ask(arbiter: ChatArbiter, beds: list[Bed], *, at_a_time: int) -> None:
     """Asks a chat model about what lacks a reply; each reply is written to the file as it comes."""
+    writing = Lock()
+
+    def choose(bed: Bed, questions: Sequence[Question]) -> list[int | None]:
+        [question] = questions
+        with writing:
+            known = bed.arbiter.recorded(bed.taxonomy, question)
+        if known is not None:
+            return [known]
+        [choice] = arbiter.choose(bed.taxonomy, [question])
+        if choice is not None:
+            with writing:
+                bed.arbiter.record(bed.taxonomy, question, choice)
+        return [choice]
+
     with ThreadPoolExecutor(max_workers=at_a_time) as pool:
-        calls = {}
+        walks = []
         for bed in beds:
             for question in bed.arbiter.missing:
-                calls[pool.submit(arbiter, bed.taxonomy, [question])] = (bed, question)
-        for call in as_completed(calls):
-            bed, question = calls[call]
-            [choice] = call.result()
-            if choice is None:
-                continue
-            path = None if choice == NONE_OF_THESE else path_of(bed.taxonomy, choice)
-            offered = frozenset(path_of(bed.taxonomy, node) for node in question.candidates)
-            reply = Reply(choice=path, offered=offered)
-            replies.add(bed.arbiter.tree, question.answer, reply)
-            replies.save()
+                walks.append(pool.submit(walk_down, bed.taxonomy, [question], partial(choose, bed)))
+        for walk in walks:
+            walk.result()
 
 
 # -- figures -------------------------------------------------------------------------------------------
@@ -257,27 +287,29 @@ def as_rows(beds: list[Bed], arbiter: ChatArbiter) -> pd.DataFrame:
     for bed in beds:
         for row, placed in zip(bed.answers.itertuples(), bed.placed, strict=True):
             read = row.read
-            question = bed.arbiter.asked.get(read.answer.strip())
-            if question is None:
+            rounds = bed.arbiter.rounds.get(read.answer.strip())
+            if not rounds:
                 continue
-            choice = bed.arbiter.chosen.get(question.answer)
-            by_reading = NONE_OF_THESE if read.abstained or read.off_tree else read.node
+            questions = [question for question, _ in rounds]
+            choice = rounds[-1][1]
             said = "no reply"
             if choice is not None:
-                said = "agrees" if choice == by_reading else "differs"
+                said = "agrees" if choice == questions[0].read else "differs"
+            shown = {bed.taxonomy.root}.union(*(question.candidates for question in questions))
+            prompts = [arbiter.prompt(bed.taxonomy, question) for question in questions]
             rows.append(
                 {
                     "tree": bed.arbiter.tree,
                     "file": row.file,
-                    "answer": question.answer,
+                    "answer": questions[0].answer,
                     "stage": str(read.stage),
                     "confidence": read.confidence,
                     "arbiter": said,
                     "before": read.node in row.wanted,
                     "after": placed.node in row.wanted,
-                    "best": bool(row.wanted & {bed.taxonomy.root, *question.candidates}),
-                    "candidates": len(question.candidates),
-                    "tokens": len(arbiter.prompt(bed.taxonomy, question)) / CHARACTERS_A_TOKEN,
+                    "best": bool(row.wanted & shown),
+                    "candidates": [len(question.candidates) for question in questions],
+                    "tokens": [len(prompt) / CHARACTERS_A_TOKEN for prompt in prompts],
                 }
             )
     return pd.DataFrame(rows)
@@ -287,9 +319,13 @@ def figures(rows: pd.DataFrame) -> Iterator[str]:
     """Yields the tables of the answers that have a reply, as lines of Markdown."""
     replied = rows[rows.arbiter != "no reply"]
     yield f"{len(replied)} of {len(rows)} answers that are asked about have a reply."
-    means = rows[["candidates", "tokens", "best"]].mean()
-    yield f"A request has {means.candidates:.1f} candidates and about {means.tokens:.0f} tokens;"
-    yield f"for {means.best:.3f} of the answers an acceptable one is among them."
+    requests = rows[["candidates", "tokens"]].explode(["candidates", "tokens"])
+    means = requests.mean()
+    medians = requests.median()
+    yield f"There are {len(requests)} requests, {len(requests) - len(rows)} of them further ones."
+    yield f"A request has {means.candidates:.1f} candidates (median {medians.candidates:.0f})"
+    yield f"and about {means.tokens:.0f} tokens (median {medians.tokens:.0f});"
+    yield f"for {rows.best.mean():.3f} of the answers an acceptable one is among those shown."
     if replied.empty:
         return
     yield ""
@@ -337,7 +373,8 @@ def side_by_side(rows: pd.DataFrame, others: pd.DataFrame) -> Iterator[str]:
     both = rows.merge(others, on=["tree", "answer"], suffixes=("", " there"))
     both = both[(both.arbiter != "no reply") & (both["arbiter there"] != "no reply")]
     yield f"{len(both)} answers have a reply under both wordings."
-    yield f"here: {both.after.mean():.3f} acceptable, about {both.tokens.mean():.0f} tokens"
+    tokens = both.tokens.explode().mean()
+    yield f"here: {both.after.mean():.3f} acceptable, about {tokens:.0f} tokens"
     yield f"there: {both['after there'].mean():.3f} acceptable"
     yield f"acceptable here alone: {(both.after & ~both['after there']).sum()}"
     yield f"acceptable there alone: {(both['after there'] & ~both.after).sum()}"
@@ -400,7 +437,7 @@ def main() -> None:
 
     beds = made(replies)
     if args.model:
-        ask(arbiter, beds, replies, at_a_time=args.concurrency)
+        ask(arbiter, beds, at_a_time=args.concurrency)
         beds = made(replies)
     rows = as_rows(beds, arbiter)
     lines = [f"Replies: `{replies.file.name}`.", *figures(rows)]

@@ -16,7 +16,7 @@ import typer
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.printing import print_json
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
-from taxtune.models.arbiter import ASKED_SHARE
+from taxtune.models.arbiter import ASKED_SHARE, FURTHER_SHARE
 from taxtune.models.names import parse_model
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
@@ -272,7 +272,8 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
         facts.append(("judge", plan.judge))
     if plan.arbiter:
         share = f"{100 * ASKED_SHARE:.0f} of 100 in benchmarks/domains"
-        reads = f"{plan.arbiter}, for answers that are not just a name ({share})"
+        further = f"about {100 * FURTHER_SHARE:.0f} more questions per 100 where it moves one"
+        reads = f"{plan.arbiter}, for answers that are not just a name ({share}; {further})"
         facts.append(("arbiter", reads))
     facts += _by_effort(plan, "VLM calls", _vlm_calls)
     if plan.call.prompt_tokens is not None:

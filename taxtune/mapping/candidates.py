@@ -2,7 +2,8 @@
 
 They come from the words, whatever reading makes of them: so what is compared, corrected or only
 mentioned is among them, with all its senses, and what is merely spelt alike. Of the nodes above
-them only their parents are shown, and those that tell them apart.
+them only their parents are shown, and those that tell them apart. Then come the upper levels of the
+tree, as many as there is room for.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["candidates"]
 
-#: What an answer names is shown with at most so many nodes.
+#: At most so many nodes are shown.
 _MOST = 12
-#: An answer that names nothing may mean anything: the upper levels of the tree are shown, as many
-#: as have at most so many nodes.
-_OUTLINE = 70
+#: The same for an answer that names nothing: it may mean anything.
+_MOST_UNNAMED = 70
 #: So many nodes with similar names are shown, each at least half as similar as the first.
 _SIMILAR = 5
 #: So many phrases are compared with names, the first.
@@ -61,8 +61,7 @@ def candidates(
     if len(children) <= _FEW:
         likely += children.tolist()
     shown = _fitting(taxonomy, likely)
-    if not named:
-        shown.update(_outline(taxonomy))
+    shown = _with_upper_levels(taxonomy, shown, _MOST if named else _MOST_UNNAMED)
     return tuple(sorted(shown, key=taxonomy.places.__getitem__))
 
 
@@ -102,8 +101,11 @@ def _fitting(taxonomy: Taxonomy, nodes: Iterable[int]) -> set[int]:
     return shown
 
 
-def _outline(taxonomy: Taxonomy) -> list[int]:
-    """Returns the nodes of the upper levels."""
-    sizes = np.bincount(taxonomy.depth).cumsum()
-    levels = np.count_nonzero(sizes <= _OUTLINE)
-    return list(np.flatnonzero(taxonomy.depth < levels).tolist())
+def _with_upper_levels(taxonomy: Taxonomy, nodes: set[int], most: int) -> set[int]:
+    """Returns the nodes, and the upper levels of the tree that fit into so many nodes with them."""
+    for level in range(1, taxonomy.height + 1):
+        deeper = nodes.union(np.flatnonzero(taxonomy.depth == level).tolist())
+        if len(deeper) > most:
+            break
+        nodes = deeper
+    return nodes

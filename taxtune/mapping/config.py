@@ -207,7 +207,7 @@ class Arbiter(Protocol):
         ...
 
     def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> Sequence[int | None]:
-        """Returns one of its candidates for each question, or `NONE_OF_THESE`.
+        """Returns one of its candidates, or a node below one, for each question, or `NONE_OF_THESE`.
 
         It is None if the arbiter made no choice.
         """

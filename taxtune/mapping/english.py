@@ -119,9 +119,9 @@ BREAKS = (
     | TENTATIVE
     | TURNS
     | _words(
-        "as whose im we you they them he she me if but however although though yet then also just even most more less "
-        "better best very quite rather about think believe guess say help see seen visible what how why to let tell "
-        "identify determine distinguish both characterized recognizable distinguished currently still while"
+        "as aka whose im we you they them he she me if but however although though yet then also just even most more "
+        "less better best very quite rather about think believe guess say help see seen visible what how why to let "
+        "tell identify determine distinguish both characterized recognizable distinguished currently still while"
     )
 )
 

@@ -49,16 +49,15 @@ class Force(IntEnum):
 class Link(IntEnum):
     """How a phrase hangs together with the phrase before it."""
 
-    #: Another name of the same thing: "Common Crow (Corvus brachyrhynchos)".
-    SAME = 0
-    #: One more in a row: "Blue Jay, Scrub Jay"; or a closer description: "a bird, a robin".
-    LIST = 1
+    #: One more in a row, "Blue Jay, Scrub Jay"; or another or closer name of the same thing, "Common
+    #: Crow (Corvus brachyrhynchos)", "a bird, a robin".
+    LIST = 0
     #: Either, or both: "a robin or a thrush", "a robin and a thrush".
-    OR = 2
+    OR = 1
     #: What the thing before is said to be: "the dish is a soup".
-    PREDICATE = 3
+    PREDICATE = 2
     #: A new sentence or an aside, which may say more of the same thing or of other things.
-    SENTENCE = 4
+    SENTENCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +239,7 @@ class _Reader:
                 self.named = self.named or self.names.mentions(phrase.keys)
             self.current = []
             self.pending_link = next_link
-        elif next_link in (Link.OR, Link.SAME):
+        elif next_link is Link.OR:
             self.pending_link = next_link
 
     def _context(self) -> None:
@@ -262,9 +261,7 @@ class _Reader:
             self.spoken = False
             self.at_most = Force.ASSERTED
             self.sentence += 1
-        elif mark == "(":
-            self._flush(Link.SAME)
-        elif mark == ")":
+        elif mark in "()":
             self._flush(Link.LIST)
         elif mark in "/|":
             self._flush(Link.OR)
@@ -307,13 +304,11 @@ class _Reader:
             self.force = max(self.force, Force.COMPARED)
         elif lower in english.ALTERNATIVE:
             self._flush(Link.OR)
-        elif lower == "aka" or (lower == "known" and after == "as"):
-            self._flush(Link.SAME)
         elif lower in english.PREPOSITIONS and before in english.TELLING:
             self.current.append(replace(word, lower="of", key="of"))
         elif lower in english.PREPOSITIONS:
             self._context()
-        elif lower in english.HAVING and before not in english.COPULAS:
+        elif lower in english.HAVING:
             self._flush(Link.LIST)
             if self.named:
                 self._context()

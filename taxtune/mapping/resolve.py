@@ -6,7 +6,7 @@ node: the closest one, or the common ancestor of several.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -79,8 +79,6 @@ def resolve(
     taxonomy: Taxonomy,
     names: list[Name],
     counted: list[Name],
-    *,
-    declined: bool,
 ) -> Asserted:
     """Returns the node that the counted names assert, among all `names` of the block."""
     context = [name for name in names if name.force is Force.CONTEXT]
@@ -97,7 +95,6 @@ def resolve(
         node=node,
         stage=Stage.LIST if len(nodes) > 1 else _stage(counted),
         evidence="; ".join(evidence),
-        declined=declined,
     )
 
 
@@ -114,13 +111,12 @@ def _asserted_together(
 ) -> set[int]:
     """Returns the nodes that names in reading order assert together; several are alternatives.
 
-    Names of the same thing are joined first. Then each ambiguous name takes the sense that agrees
-    best with the other names and with the context. Of the names in a row, a name that another one
-    makes more exact ("a bird, a robin") has no say unless "or" stands between them.
+    Each ambiguous name takes the sense that agrees best with the other names and with the context.
+    Of the names in a row, a name that another one makes more exact ("a bird, a robin") has no say
+    unless "or" stands between them.
     """
-    things = _joined(taxonomy, names)
     # The root says nothing beside another name: "the toy is a train or a fire truck".
-    things = [thing for thing in things if thing.mention.nodes != (taxonomy.root,)] or things
+    things = [name for name in names if name.mention.nodes != (taxonomy.root,)] or names
     things = _without_weaker(taxonomy, things)
     senses = [thing.mention.nodes for thing in things]
     nodes = _choose_senses(taxonomy, senses, [name.mention.nodes for name in context])
@@ -174,45 +170,6 @@ def _with_asides(
     return taxonomy.common_ancestor(closer) if closer else node
 
 
-def _joined(taxonomy: Taxonomy, names: list[Name]) -> list[Name]:
-    """Joins each name with the name before it if both mean the same thing."""
-    things: list[Name] = []
-    for name in names:
-        if things and name.link is Link.SAME:
-            first = things.pop()
-            mention = _same_thing(taxonomy, first.mention, name.mention)
-            name = replace(first, mention=mention)
-        things.append(name)
-    return things
-
-
-def _same_thing(taxonomy: Taxonomy, first: Mention, second: Mention) -> Mention:
-    """Joins two mentions of one thing.
-
-    Returns the deeper nodes of senses on one path, or else the only one that is a whole name, or
-    else what both have in common.
-    """
-    pairs = _agreeing_senses(taxonomy, first, second)
-    if pairs:
-        depth = max(taxonomy.depth[upper] for upper, _ in pairs)
-        lower = dict.fromkeys(lower for upper, lower in pairs if taxonomy.depth[upper] == depth)
-        return Mention(
-            nodes=tuple(lower),
-            strength=max(first.strength, second.strength),
-            key=first.key,
-            broad=first.broad and second.broad,
-        )
-    weaker, stronger = sorted((first, second), key=lambda mention: mention.strength)
-    if stronger.strength is Strength.WHOLE and weaker.strength is not Strength.WHOLE:
-        return stronger
-    return Mention(
-        nodes=(taxonomy.common_ancestor([*first.nodes, *second.nodes]),),
-        strength=weaker.strength,
-        key=first.key,
-        broad=True,
-    )
-
-
 def _without_weaker(taxonomy: Taxonomy, names: list[Name]) -> list[Name]:
     """Drops the items of a list that rest on less than the firmest name and on no path with it."""
     firmest = max(name.mention.strength for name in names)
@@ -232,7 +189,11 @@ def _agrees(
     others: list[Name],
 ) -> bool:
     """Tells whether a sense of a name lies on one path with a sense of another name."""
-    return any(_agreeing_senses(taxonomy, name.mention, other.mention) for other in others)
+    for other in others:
+        for one, another in product(name.mention.nodes, other.mention.nodes):
+            if taxonomy.is_ancestor(one, another) or taxonomy.is_ancestor(another, one):
+                return True
+    return False
 
 
 def _without_broader(taxonomy: Taxonomy, nodes: set[int]) -> set[int]:
@@ -249,21 +210,6 @@ def _without_broader(taxonomy: Taxonomy, nodes: set[int]) -> set[int]:
 
 def _is_below(taxonomy: Taxonomy, node: int, above: int) -> bool:
     return node != above and bool(taxonomy.is_ancestor(above, node))
-
-
-def _agreeing_senses(
-    taxonomy: Taxonomy,
-    first: Mention,
-    second: Mention,
-) -> list[tuple[int, int]]:
-    """Returns the pairs of senses that lie on one path from the root, the upper sense first."""
-    pairs = []
-    for one, other in product(first.nodes, second.nodes):
-        if taxonomy.is_ancestor(one, other):
-            pairs.append((one, other))
-        elif taxonomy.is_ancestor(other, one):
-            pairs.append((other, one))
-    return pairs
 
 
 def _choose_senses(

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, takewhile
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from taxtune.mapping import english
 from taxtune.thoughts import without_thoughts
@@ -47,8 +47,6 @@ _SHARE = re.compile(
 )
 _CANDIDATES = re.compile(r"[,;]\s|\bor\b")
 
-#: How lines hang together: guesses, each of its own; fields that name one thing; prose.
-BlockLink = Literal["list", "same", ""]
 _Candidate = TypeVar("_Candidate")
 
 
@@ -60,11 +58,11 @@ class Block:
 
     Attributes:
         lines: Its lines, none of them empty.
-        link: How a line hangs together with the line before it.
+        is_list: Whether its lines are the items of a list or the fields of an object.
     """
 
     lines: tuple[str, ...]
-    link: BlockLink = ""
+    is_list: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -82,29 +80,25 @@ def unwrap(answer: str) -> tuple[Block, ...]:
     text = without_thoughts(answer) or ""
     turns = _TURN.split(text)
     text = turns[0] if turns[0].strip() else turns[-1]
-    values, link = _json_values(text)
+    values = _json_values(text)
     if values:
         lines: list[str] = []
         for value in values:
             lines += _answering_lines(value)
-        return _blocks([(lines, link if len(values) > 1 else "")])
-    parts: list[tuple[list[str], BlockLink]] = []
-    for is_list, group in groupby(_answering_lines(text), _is_bulleted):
-        items = list(group)
-        parts.append((items, "list" if is_list and len(items) > 1 else ""))
-    return _blocks(parts)
+        blocks = [_block(lines, is_list=len(values) > 1)]
+    else:
+        blocks = []
+        for is_bulleted, group in groupby(_answering_lines(text), _is_bulleted):
+            items = list(group)
+            blocks.append(_block(items, is_list=is_bulleted and len(items) > 1))
+    return tuple(block for block in blocks if block.lines)
 
 
-def _blocks(parts: list[tuple[list[str], BlockLink]]) -> tuple[Block, ...]:
-    """Returns the parts as blocks, without list marks, and without lines and parts that are empty."""
-    blocks = []
-    for lines, link in parts:
-        words = [_BULLET.sub("", line).split() for line in lines]
-        stripped = [" ".join(line).strip(" .;,:|()$–—-") for line in words]
-        filled = tuple(filter(None, stripped))
-        if filled:
-            blocks.append(Block(lines=filled, link=link))
-    return tuple(blocks)
+def _block(lines: list[str], *, is_list: bool) -> Block:
+    """Returns lines as a block, without list marks and empty lines."""
+    words = [_BULLET.sub("", line).split() for line in lines]
+    stripped = [" ".join(line).strip(" .;,:|()$–—-") for line in words]
+    return Block(lines=tuple(filter(None, stripped)), is_list=is_list)
 
 
 def _answering_lines(text: str) -> list[str]:
@@ -167,17 +161,16 @@ def _after_marker(text: str) -> str:
     return text
 
 
-def _json_values(text: str) -> tuple[list[str], BlockLink]:
-    """Returns the texts of a JSON value that may be answers, and how they hang together."""
+def _json_values(text: str) -> list[str]:
+    """Returns the texts of a JSON value that may be answers."""
     opening = re.search(r"[{\[]", text)
     if opening is None:
-        return [], ""
+        return []
     try:
         value, _ = json.JSONDecoder().raw_decode(text[opening.start() :])
     except (ValueError, RecursionError):
-        return [], ""
-    texts = _texts(value, english.OTHER_KEYS) or _texts(value, frozenset())
-    return texts, "list" if "[" in text else "same"
+        return []
+    return _texts(value, english.OTHER_KEYS) or _texts(value, frozenset())
 
 
 def _texts(value: object, other_keys: frozenset[str]) -> list[str]:

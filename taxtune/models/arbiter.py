@@ -1,10 +1,11 @@
 """A chat model as the mapper's arbiter: it reads each answer that is more than a name of a node.
 
 The model is shown numbered nodes. Its reply is a number, so whatever an answer says to the model,
-it can at most have another of its candidates chosen. Replies are kept on disk by everything that
-makes the question: the model, the wording, the question, the answer and the nodes. Where a call
-fails after all its attempts, or a reply is no number of a node, the answer stays where reading put
-it; both are counted. The failed call is made again the next time, the unreadable reply is not.
+it can at most have another node chosen. Where it moves an answer to a node whose children it was
+not shown, it is asked once more, with the children (`walk_down`). Replies are kept on disk by
+everything that makes the question: the model, the wording, the question, the answer and the nodes.
+Where a call fails after all its attempts, or a reply is no number of a node, the answer stays where
+it is; both are counted. The failed call is made again the next time, the unreadable reply is not.
 """
 
 from __future__ import annotations
@@ -33,13 +34,30 @@ from taxtune.models.names import is_local, make_model
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["ASKED_SHARE", "MAX_TOKENS", "ChatArbiter", "Choices", "offer", "read_choice"]
+__all__ = [
+    "ASKED_SHARE",
+    "FURTHER_SHARE",
+    "MAX_TOKENS",
+    "ChatArbiter",
+    "Choices",
+    "estimated_calls",
+    "offer",
+    "read_choice",
+    "walk_down",
+]
 
 #: The share of answers that are more than a name of a node: 1,551 of 1,668 in benchmarks/domains.
 ASKED_SHARE = 0.93
+#: Further questions, with the children of the node that was chosen, per answer that is asked about:
+#: at least 16 about the 340 answers of benchmarks/chat.
+FURTHER_SHARE = 0.05
 #: Tokens of a question and of its reply, for estimates: about the mean over the answers in
 #: benchmarks/domains, at four characters a token.
 _QUESTION_TOKENS = (550, 3)
+#: An answer is asked about so often, at most.
+_MOST_ROUNDS = 5
+#: A node with more children is a choice as it is.
+_MOST_CHILDREN = 70
 #: Of reading: that it is wrong then is worth knowing.
 _SURE = 0.9
 #: So many names of a node are shown beside its label.
@@ -156,11 +174,11 @@ class ChatArbiter:
         return spent
 
     def note_spent(self) -> None:
-        """Notes how many answers were asked about, what it cost and what came of it."""
+        """Notes how many questions were asked, what they cost and what came of them."""
         spent = self.spent()
         price = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:,.4f}"
         note(
-            f"{self._model} was asked about {spent.calls:,} answers ({price}); "
+            f"{self._model} was asked {spent.calls:,} questions ({price}); "
             f"{spent.from_store:,} are from the store. {self.choices}"
         )
 
@@ -182,7 +200,7 @@ class ChatArbiter:
         return self._prompt.render(asked=question.asked, answer=question.answer, options=options)
 
     def __call__(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> list[int | None]:
-        """Returns a node or `NONE_OF_THESE` for each question.
+        """Returns a node or `NONE_OF_THESE` for each question, once the model has walked down to it.
 
         It is None where a call failed or a reply cannot be read.
 
@@ -190,6 +208,19 @@ class ChatArbiter:
             ModelError: If the model cannot be asked at all: its key is refused, or there is no such
                 model.
             DataError: If the file of replies cannot be read or written.
+        """
+        choices = walk_down(taxonomy, questions, partial(self.choose, taxonomy))
+        self.choices += _compared(questions, choices)
+        return choices
+
+    def choose(self, taxonomy: Taxonomy, questions: Sequence[Question]) -> list[int | None]:
+        """Returns a candidate or `NONE_OF_THESE` for each question, by a call about each.
+
+        It is None where the call failed or the reply cannot be read.
+
+        Raises:
+            ModelError: As for a call of the arbiter itself.
+            DataError: Likewise.
         """
         requests = [Request(self.prompt(taxonomy, question)) for question in questions]
         with open_replies(self._cache_dir) as store, count_faults() as faults:
@@ -202,12 +233,58 @@ class ChatArbiter:
             number = read_choice(reply.text, labels) if isinstance(reply, Answer) else None
             choices.append(None if number is None else (NONE_OF_THESE, *nodes)[number])
         failures = [reply for reply in replies if isinstance(reply, Failure)]
-        self.choices += _counted(questions, choices, len(failures))
+        unread = choices.count(None) - len(failures)
+        self.choices += Choices(unread=unread, failed=len(failures))
         _note_undecided(choices, failures)
         return choices
 
 
-def _counted(questions: Sequence[Question], choices: Sequence[int | None], failed: int) -> Choices:
+def walk_down(
+    taxonomy: Taxonomy,
+    questions: Sequence[Question],
+    choose: Callable[[Sequence[Question]], Sequence[int | None]],
+) -> list[int | None]:
+    """Returns a choice for each question, from which no other below it would be chosen.
+
+    Where a choice is not that of reading, and not all of its children were shown, a further
+    question shows them, and what is above them. Without a further choice the last one stands.
+
+    Args:
+        taxonomy: The tree.
+        questions: The questions to begin with.
+        choose: From the questions of a round to the choices, None where no choice is made.
+    """
+    choices: list[int | None] = [None] * len(questions)
+    asked = dict(enumerate(questions))
+    for _ in range(_MOST_ROUNDS):
+        further = {}
+        for i, choice in zip(asked, choose(list(asked.values())), strict=True):
+            if choice is None:
+                continue
+            before = choices[i]
+            choices[i] = choice
+            question = _further(taxonomy, asked[i], choice)
+            # Who goes back up has seen what is below.
+            is_below = before is None or taxonomy.is_ancestor(before, choice)
+            if question is not None and is_below:
+                further[i] = question
+        if not further:
+            break
+        asked = further
+    return choices
+
+
+def _further(taxonomy: Taxonomy, question: Question, choice: int) -> Question | None:
+    """Returns the question that shows the children of a choice, if there is one to be asked."""
+    if choice in (NONE_OF_THESE, question.read):
+        return None
+    children = taxonomy.children(choice).tolist()
+    if len(children) > _MOST_CHILDREN or set(children) <= set(question.candidates):
+        return None
+    return question._replace(candidates=(*taxonomy.ancestors(choice).tolist(), *children))
+
+
+def _compared(questions: Sequence[Question], choices: Sequence[int | None]) -> Choices:
     agreed = moved = moved_sure = 0
     for question, choice in zip(questions, choices, strict=True):
         if choice == question.read:
@@ -215,13 +292,7 @@ def _counted(questions: Sequence[Question], choices: Sequence[int | None], faile
         elif choice is not None:
             moved += 1
             moved_sure += (question.reading.confidence or 0.0) >= _SURE
-    return Choices(
-        agreed=agreed,
-        moved=moved,
-        moved_sure=moved_sure,
-        unread=choices.count(None) - failed,
-        failed=failed,
-    )
+    return Choices(agreed=agreed, moved=moved, moved_sure=moved_sure)
 
 
 def _note_undecided(choices: Sequence[int | None], failures: Sequence[Failure]) -> None:
@@ -238,8 +309,13 @@ def _note_undecided(choices: Sequence[int | None], failures: Sequence[Failure]) 
         causes.append(f"failed calls: {len(failures):,}, the first: {first}")
     note(
         f"The arbiter chose no node for {without:,} of {len(choices):,} answers, "
-        f"which stay where reading put them; {'; '.join(causes)}."
+        f"which stay where they are; {'; '.join(causes)}."
     )
+
+
+def estimated_calls(answers: int) -> int:
+    """Returns about how many questions are asked about so many different answers."""
+    return round(ASKED_SHARE * (1 + FURTHER_SHARE) * answers)
 
 
 def offer(answers: int, how: str) -> str:

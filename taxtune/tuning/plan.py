@@ -12,7 +12,7 @@ from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
 from taxtune.models import AnswerStore, Model
-from taxtune.models.arbiter import ASKED_SHARE, ChatArbiter, offer
+from taxtune.models.arbiter import ChatArbiter, estimated_calls, offer
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.policies import Policy
 from taxtune.progress import note
@@ -228,7 +228,7 @@ def _spending(
     asked = 0
     price = None
     if models.arbiter is not None:
-        asked = round(ASKED_SHARE * calls)
+        asked = estimated_calls(calls)
         price = models.arbiter.price()
     return Spending(
         effort=effort,

@@ -44,7 +44,7 @@ def test_formats(answer, lines):
     ],
 )
 def test_lists(answer):
-    assert unwrap(answer)[0] == Block(("Beagle", "Basset Hound"), "list")
+    assert unwrap(answer)[0] == Block(("Beagle", "Basset Hound"), is_list=True)
 
 
 @pytest.mark.parametrize(
@@ -189,11 +189,13 @@ def test_long_answers_are_unwrapped_in_linear_time(part):
 
 
 def test_fields_of_one_object_name_one_thing():
-    assert unwrap('{"brand": "Nikon", "model": "D850"}') == (Block(("Nikon", "D850"), "same"),)
+    assert unwrap('{"brand": "Nikon", "model": "D850"}') == (
+        Block(("Nikon", "D850"), is_list=True),
+    )
 
 
 def test_lines_of_prose_are_no_list():
-    assert [block.link for block in unwrap("A dog.\nIt is a beagle.")] == [""]
+    assert [block.is_list for block in unwrap("A dog.\nIt is a beagle.")] == [False]
 
 
 def test_broken_json_is_text():

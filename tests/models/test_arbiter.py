@@ -12,9 +12,9 @@ import pytest
 from taxtune.errors import MapperError, ModelError
 from taxtune.mapping import Mapper, MapperConfig, Stage
 from taxtune.mapping.confidence import chosen_probability
-from taxtune.mapping.config import DOUBTFUL, NONE_OF_THESE
+from taxtune.mapping.config import DOUBTFUL, NONE_OF_THESE, Question
 from taxtune.models import ModelSettings
-from taxtune.models.arbiter import ChatArbiter, Choices, read_choice
+from taxtune.models.arbiter import ChatArbiter, Choices, read_choice, walk_down
 from taxtune.progress import showing
 from taxtune.taxonomy import Taxonomy
 from tests import servers
@@ -152,8 +152,134 @@ def test_an_arbiter_of_ones_own_chooses_among_the_candidates():
     own.choice = NONE_OF_THESE
     assert asking.place_one(UNSURE).off_tree
     own.choice = TREE.find("tow truck")[0]
-    with pytest.raises(MapperError, match="no candidate"):
+    assert asking.place_one(SURE).path == ("vehicle", "truck", "tow truck")
+    own.choice = len(TREE)
+    with pytest.raises(MapperError, match="no node"):
         asking.place_one(SURE)
+
+
+#: Levels of 12 nodes each: an answer that names nothing is shown the first one alone.
+DEEP = Taxonomy.from_dict(
+    {
+        "all": {
+            f"group {i}": {
+                f"family {i}-{j}": {f"genus {i}-{j}-{k}": [] for k in range(3)} for j in range(12)
+            }
+            for i in range(12)
+        }
+    }
+)
+
+
+def going(*labels):
+    """A model that chooses the last of some labels that it is shown."""
+
+    def reply(body):
+        numbers = shown(body["messages"][-1]["content"])[1]
+        return str([numbers[label] for label in labels if label in numbers][-1])
+
+    return reply
+
+
+def deep_mapper(server, cache):
+    settings = model_settings(server, task="text-generation")
+    return Mapper(DEEP, arbiter=ChatArbiter("openai/gpt-4o-mini", settings, cache_dir=cache))
+
+
+@pytest.mark.parametrize(
+    ("labels", "questions"),
+    [
+        (["group 3", "family 3-4", "genus 3-4-1"], 3),
+        (["group 3", "family 3-4"], 3),  # its genera are shown, and it stays
+        (["group 3"], 2),
+        (["all"], 1),
+    ],
+)
+def test_it_walks_down_from_a_node_that_reading_had_not_found(tmp_path, labels, questions):
+    with OpenAIServer(going("all", *labels)) as server:
+        asking = deep_mapper(server, tmp_path)
+        placed = asking.place_one("xyzzy")
+        prompts = server.prompts
+        assert len(prompts) == questions
+        assert asking.place_one("xyzzy") == placed
+        assert len(server.prompts) == questions
+    assert placed.path[-1] == labels[-1]
+    assert asking.arbiter.choices == Choices(moved=2)
+    assert asking.arbiter.spent().calls == questions
+    if labels[0] == "group 3":
+        labels_shown = ["all", "group 3", *(f"family 3-{j}" for j in range(12))]
+        assert sorted(shown(prompts[1])[1]) == sorted(labels_shown)
+
+
+def test_it_stays_where_reading_was_and_the_answers_of_a_round_are_asked_about_together(tmp_path):
+    rounds = []
+
+    def choose(questions):
+        rounds.append([question.answer for question in questions])
+        return [DEEP.find(steps[question.answer].pop(0))[0] for question in questions]
+
+    steps = {
+        "a group 3 of note": ["group 3"],
+        "xyzzy": ["group 3", "family 3-4", "genus 3-4-1"],
+        "frabjous": ["group 5", "family 5-0", "family 5-0"],
+    }
+    reading = Mapper(DEEP)
+    pairs = [(reading.place_one(answer), "") for answer in steps]
+    assert pairs[0][0].path == ("all", "group 3")
+    chosen = walk_down(DEEP, reading.questions(pairs), choose)
+    assert [DEEP.labels[node] for node in chosen] == ["group 3", "genus 3-4-1", "family 5-0"]
+    assert rounds == [list(steps), ["xyzzy", "frabjous"], ["xyzzy", "frabjous"]]
+
+
+@pytest.mark.parametrize("later", ["of those? none", "99", servers.status(500)])
+def test_where_a_later_round_fails_the_choice_before_it_stands(tmp_path, later):
+    first = going("group 3")
+
+    def reply(body):
+        return later if "family 3-11" in body["messages"][-1]["content"] else first(body)
+
+    with OpenAIServer(reply) as server, showing(Recorder()) as display:
+        asking = deep_mapper(server, tmp_path)
+        assert asking.place_one("xyzzy").path == ("all", "group 3")
+    choices = asking.arbiter.choices
+    assert (choices.agreed, choices.moved, choices.unread + choices.failed) == (0, 1, 1)
+    assert "chose no node for 1 of 1 answers, which stay where they are" in display.notes[-1]
+
+
+def test_agreement_is_judged_on_the_last_choice_and_who_goes_back_up_is_not_asked_again(tmp_path):
+    answers = ["a group 3 and whatnot", "xyzzy"]
+    read, _ = Mapper(DEEP).place(answers)
+    assert read.path[-1] == "group 3"
+
+    def reply(body):
+        answer, numbers = shown(body["messages"][-1]["content"])
+        if answer == answers[0]:
+            return str(numbers["group 3" if "group 11" in numbers else "all"])
+        return str(numbers["all" if "family 3-11" in numbers else "group 3"])
+
+    with OpenAIServer(reply) as server:
+        asking = deep_mapper(server, tmp_path)
+        placed = asking.place(answers)
+        asked = [shown(prompt)[0] for prompt in server.prompts]
+    assert sorted(asked) == sorted(answers * 2)
+    assert [one.path[-1] for one in placed] == ["group 3", "all"]
+    assert asking.arbiter.choices == Choices(agreed=1, moved=1)
+
+
+def test_a_node_of_many_children_is_a_choice_as_it_is_and_rounds_are_few():
+    many = Taxonomy.from_dict({"all": {"one": [f"a {i}" for i in range(71)], "two": ["b", "c"]}})
+    chain = Taxonomy([str(i) for i in range(20)], list(range(-1, 19)))
+    for tree, answer, most in ((many, "xyzzy one", 1), (chain, "xyzzy", 5)):
+        rounds = []
+
+        def choose(questions, rounds=rounds):
+            rounds.append(questions)
+            return [questions[0].candidates[-1]]
+
+        reading = Mapper(tree).place_one("xyzzy")
+        question = Question(answer=answer, candidates=(0, 1), asked="", reading=reading)
+        walk_down(tree, [question], choose)
+        assert len(rounds) == most
 
 
 @pytest.mark.parametrize(
