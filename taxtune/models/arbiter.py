@@ -241,7 +241,7 @@ class ChatArbiter:
 
 
 def arbiter_settings(model: str | Model, api_base: str | None = None) -> ModelSettings:
-    """Returns how a chat model is asked as an arbiter: greedily, with room to think behind an API.
+    """Returns the settings of an arbiter: it is asked greedily, behind an API with room to think.
 
     Args:
         model: The model, or its name.
