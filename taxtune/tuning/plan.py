@@ -394,7 +394,7 @@ def _try_models(
     # not name.
     judged = [name for name in names if asks_a_model(name)]
     measures = [attempts.attempt(make_measure, recipe, name, setup.folder) for name in judged]
-    asked = [vlm, proposer, *measures]
+    asked: list[object] = [vlm, proposer, *measures]
     if not _is_asked_anyway(setup, judges=bool(measures)):
         asked.append(arbiter)
     for model in asked:
