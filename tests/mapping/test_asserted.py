@@ -94,6 +94,7 @@ def test_what_is_said_after_all_counts(said, drawn):
     mapper, (first, before), (last, node) = drawn
     assume(not mapper.taxonomy.is_ancestor(node, before))
     assume(" and " not in last)  # nobody says "a graters and zesters"
+    assume(last not in english.BREAKS or not said.endswith("go with {}."))  # "display"
     assert mapper.place_one(said.format(first, last)).node == node
 
 
