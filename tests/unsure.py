@@ -16,9 +16,12 @@ class Unsure(Mapper):
     """Places as the default mapper does."""
 
     def place(
-        self, answers: Sequence[str], images: Sequence[Image | None] | None = None
+        self,
+        answers: Sequence[str],
+        images: Sequence[Image | None] | None = None,
+        questions: Sequence[str] | None = None,
     ) -> Placements:
-        placements = super().place(answers, images)
+        placements = super().place(answers, images, questions)
         return Placements(_known(placement) for placement in placements)
 
 

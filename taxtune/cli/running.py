@@ -16,7 +16,7 @@ import typer
 from taxtune.atomic import make_folder, output_error
 from taxtune.cli.printing import print_json
 from taxtune.errors import ResumeError, TaxtuneError, TemplateError
-from taxtune.models.arbiter import ASKED_SHARE, FURTHER_SHARE
+from taxtune.models.arbiter import FURTHER_SHARE
 from taxtune.models.names import parse_model
 from taxtune.progress import showing
 from taxtune.recipe import load_recipe
@@ -271,9 +271,8 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.judge:
         facts.append(("judge", plan.judge))
     if plan.arbiter:
-        share = f"{100 * ASKED_SHARE:.0f} of 100 in benchmarks/domains"
         further = f"about {100 * FURTHER_SHARE:.0f} more questions per 100 where it moves one"
-        reads = f"{plan.arbiter}, for answers that are not just a name ({share}; {further})"
+        reads = f"{plan.arbiter}, once for each different answer that is not just a name; {further}"
         facts.append(("arbiter", reads))
     facts += _by_effort(plan, "VLM calls", _vlm_calls)
     if plan.call.prompt_tokens is not None:
@@ -310,7 +309,8 @@ def _vlm_calls(one: Spending) -> str:
 
 
 def _arbiter_calls(one: Spending) -> str:
-    return f"about {one.arbiter_calls:,} if all answers differ, {_price(one.arbiter_usd)}"
+    calls = f"about {one.arbiter_calls:,} if all answers differ and none is just a name"
+    return f"{calls}, {_price(one.arbiter_usd)}"
 
 
 def _call(cost: CallCost) -> str:

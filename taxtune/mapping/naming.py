@@ -171,8 +171,7 @@ def _cross(lexicon: Lexicon, words: Words) -> Mention | None:
 def _scientific(lexicon: Lexicon, words: Words) -> Mention | None:
     """Reads "Quercus alba L." as the species, "Digitalis lutea" (unknown epithet) as the genus."""
     genera = lexicon.genus(words[0].key) if len(words) > 1 else ()
-    is_english = words[0].text.islower() and lexicon.exact([words[0].key]) != genera
-    if not genera or is_english or words[1].glued:
+    if not genera or words[1].glued:
         return None
     for stop in (3, 2):
         species = _whole(lexicon, words[:stop])
@@ -260,11 +259,10 @@ def _noun(lexicon: Lexicon, words: Words, start: int) -> Mention | None:
     keys = _keys(words)
     noun = keys[start:]
     is_one_word = len(noun) == 1
-    is_name = lexicon.exact(noun, respelled=False)
-    if not is_one_word and not is_name and lexicon.exact(noun[-1:]):
-        return None  # "a black bird" need not be a blackbird
     if words[start].glued and (not is_one_word or noun[0].isdigit()):
         return None  # a "black-and-yellow grosbeak" is no yellow grosbeak, a "747-800" no 737-800
+    if not is_one_word and not lexicon.exact(noun, respelled=False) and lexicon.exact(noun[-1:]):
+        return None  # "a black bird" need not be a blackbird
     nodes = lexicon.exact(noun) or _mended(lexicon, noun) or lexicon.shortened(noun)
     is_shared = lexicon.is_shared(noun)
     is_told_apart = not english.SAYS_NOTHING.issuperset(keys[:start])

@@ -308,7 +308,7 @@ class _Reader:
             self.current.append(replace(word, lower="of", key="of"))
         elif lower in english.PREPOSITIONS:
             self._context()
-        elif lower in english.HAVING and before not in english.COPULAS:
+        elif lower in english.HAVING:
             self._flush(Link.LIST)
             if self.named:
                 self._context()

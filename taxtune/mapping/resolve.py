@@ -79,8 +79,6 @@ def resolve(
     taxonomy: Taxonomy,
     names: list[Name],
     counted: list[Name],
-    *,
-    declined: bool,
 ) -> Asserted:
     """Returns the node that the counted names assert, among all `names` of the block."""
     context = [name for name in names if name.force is Force.CONTEXT]
@@ -97,7 +95,6 @@ def resolve(
         node=node,
         stage=Stage.LIST if len(nodes) > 1 else _stage(counted),
         evidence="; ".join(evidence),
-        declined=declined,
     )
 
 

@@ -35,22 +35,19 @@ from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 
 __all__ = [
-    "ASKED_SHARE",
     "FURTHER_SHARE",
-    "MAX_TOKENS",
     "ChatArbiter",
     "Choices",
+    "arbiter_settings",
     "estimated_calls",
     "offer",
     "read_choice",
     "walk_down",
 ]
 
-#: The share of answers that are more than a name of a node: 1,551 of 1,668 in benchmarks/domains.
-ASKED_SHARE = 0.93
 #: Further questions, with the children of the node that was chosen, per answer that is asked about:
-#: at least 16 about the 340 answers of benchmarks/chat.
-FURTHER_SHARE = 0.05
+#: 23 about the 340 answers of benchmarks/chat.
+FURTHER_SHARE = 0.07
 #: Tokens of a question and of its reply, for estimates: about the mean over the answers in
 #: benchmarks/domains, at four characters a token.
 _QUESTION_TOKENS = (550, 3)
@@ -62,8 +59,10 @@ _MOST_CHILDREN = 70
 _SURE = 0.9
 #: So many names of a node are shown beside its label.
 _MAX_NAMES = 4
-#: A number takes few; a model that thinks aloud before it is cut off and counted.
-MAX_TOKENS = 256
+#: A number takes few; what a model thinks before it counts as well. One that thinks for longer is
+#: cut off and counted. A model on this machine would take minutes.
+_MAX_TOKENS = 2000
+_MAX_LOCAL_TOKENS = 256
 #: A number alone, maybe as "Node: 3", or with the label that it stands for behind it.
 _CHOICE = re.compile(
     r"\W*(?:(?:the\s+)?(?:answer|choice|node|number|option)\W*(?:is\b)?\W*)?"
@@ -134,7 +133,7 @@ class ChatArbiter:
     ) -> None:
         self._model = model
         self._cache_dir = cache_dir
-        self._settings = settings or ModelSettings(task="text-generation", max_tokens=MAX_TOKENS)
+        self._settings = settings or arbiter_settings(model)
         self.llm = make_model(model, self._settings)
         self._prompt = JudgePrompt("choose.j2", "mapper")
         self._spent = ModelUsage()
@@ -176,10 +175,12 @@ class ChatArbiter:
     def note_spent(self) -> None:
         """Notes how many questions were asked, what they cost and what came of them."""
         spent = self.spent()
-        price = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:,.4f}"
+        price = ""
+        if spent.calls:
+            price = " (price unknown)" if spent.cost_usd is None else f" (${spent.cost_usd:,.4f})"
         note(
-            f"{self._model} was asked {spent.calls:,} questions ({price}); "
-            f"{spent.from_store:,} are from the store. {self.choices}"
+            f"{self._model} was asked {spent.calls:,} questions{price}; "
+            f"{spent.from_store:,} replies are from the store. {self.choices}"
         )
 
     def prompt(self, taxonomy: Taxonomy, question: Question) -> str:
@@ -237,6 +238,21 @@ class ChatArbiter:
         self.choices += Choices(unread=unread, failed=len(failures))
         _note_undecided(choices, failures)
         return choices
+
+
+def arbiter_settings(model: str | Model, api_base: str | None = None) -> ModelSettings:
+    """Returns the settings of an arbiter: it is asked greedily, behind an API with room to think.
+
+    Args:
+        model: The model, or its name.
+        api_base: Address of its server; the provider's own where it is None.
+    """
+    is_here = isinstance(model, str) and is_local(model)
+    return ModelSettings(
+        task="text-generation",
+        max_tokens=_MAX_LOCAL_TOKENS if is_here else _MAX_TOKENS,
+        api_base=api_base,
+    )
 
 
 def walk_down(
@@ -314,22 +330,21 @@ def _note_undecided(choices: Sequence[int | None], failures: Sequence[Failure]) 
 
 
 def estimated_calls(answers: int) -> int:
-    """Returns about how many questions are asked about so many different answers."""
-    return round(ASKED_SHARE * (1 + FURTHER_SHARE) * answers)
+    """Returns about how many questions are asked about so many different answers, none a name."""
+    return round((1 + FURTHER_SHARE) * answers)
 
 
 def offer(answers: int, how: str) -> str:
     """Returns a line on what a chat model would be asked where there is none.
 
     Args:
-        answers: Number of different answers.
+        answers: The most answers that there may be.
         how: How a model is named.
     """
-    questions = round(ASKED_SHARE * answers)
     return (
-        f"No chat model reads the answers. One ({how}) would be asked about {questions:,} of them, "
-        f"some {_QUESTION_TOKENS[0]} tokens each; it helps most where placements are doubtful, see "
-        "docs/how-to/arbiter.md."
+        f"No chat model reads the answers. One ({how}) would be asked about at most {answers:,}, "
+        f"some {_QUESTION_TOKENS[0]} tokens each: once where answers repeat, and not about names "
+        "alone. It helps most where placements are doubtful, see docs/how-to/arbiter.md."
     )
 
 

@@ -523,7 +523,7 @@ def _asked(usage: ModelUsage) -> str:
         parts.append(f"{usage.from_store:,} more kept from before")
     if usage.tokens:
         parts.append(f"{usage.tokens:,} tokens")
-    if usage.cost_usd is None:
+    if usage.cost_usd is None and usage.calls:
         parts.append("price unknown")
     elif usage.cost_usd:
         parts.append(f"${usage.cost_usd:,.2f}" if usage.cost_usd >= 0.01 else "less than $0.01")

@@ -509,15 +509,10 @@ def make_arbiter(recipe: Recipe) -> ChatArbiter | None:
     name = recipe.mapper.arbiter
     if name in (None, AUTO):
         return None
-    from taxtune.models import ModelSettings
-    from taxtune.models.arbiter import MAX_TOKENS, ChatArbiter
+    from taxtune.models.arbiter import ChatArbiter, arbiter_settings
 
-    settings = ModelSettings(
-        task="text-generation",
-        max_tokens=MAX_TOKENS,
-        api_base=recipe.access("mapper"),
-    )
-    return ChatArbiter(str(language_model(recipe, str(name))), settings)
+    model = str(language_model(recipe, str(name)))
+    return ChatArbiter(model, arbiter_settings(model, recipe.access("mapper")))
 
 
 def make_policy(recipe: Recipe) -> Policy:

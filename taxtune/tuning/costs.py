@@ -44,7 +44,8 @@ class Spending:
         vlm_calls: Most calls of the model.
         usd: About what the model's calls cost in US dollars; None where it is not known.
         minutes: About how long they take; None where no call was timed.
-        arbiter_calls: About how many questions the mapper's chat model is asked if all answers differ.
+        arbiter_calls: About how many questions the mapper's chat model is asked if all answers
+            differ and none is just a name.
         arbiter_usd: About what that costs in US dollars; None where it is not known.
     """
 

@@ -17,7 +17,7 @@ from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
 from taxtune.policies import Policy
 from taxtune.progress import note
 from taxtune.recipe import Recipe
-from taxtune.settings import EFFORTS, FragmentsProposerSettings
+from taxtune.settings import EFFORTS, ChatProposerSettings, FragmentsProposerSettings
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.build import (
     LabelledData,
@@ -394,9 +394,23 @@ def _try_models(
     # not name.
     judged = [name for name in names if asks_a_model(name)]
     measures = [attempts.attempt(make_measure, recipe, name, setup.folder) for name in judged]
-    for asked in (vlm, proposer, *measures, arbiter):
-        attempts.add_notes(getattr(asked, "check", tuple))
+    asked: list[object] = [vlm, proposer, *measures]
+    if not _is_asked_anyway(setup, judges=bool(measures)):
+        asked.append(arbiter)
+    for model in asked:
+        attempts.add_notes(getattr(model, "check", tuple))
     return _Models(vlm, proposer, arbiter)
+
+
+def _is_asked_anyway(setup: Setup, *, judges: bool) -> bool:
+    """Tells whether the proposer, or a judge that is asked, is the chat model that reads answers."""
+    recipe = setup.recipe
+    models = []
+    if setup.proposer is None and isinstance(recipe.proposer, ChatProposerSettings):
+        models.append((recipe.proposer.model, recipe.proposer.api_base))
+    if judges and recipe.judge is not None:
+        models.append((recipe.judge.model, recipe.judge.api_base))
+    return (recipe.mapper.arbiter, recipe.mapper.api_base) in models
 
 
 def _try_cost(

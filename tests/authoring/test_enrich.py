@@ -13,7 +13,7 @@ from taxtune.authoring.enrich import (
     read_proposals,
 )
 from taxtune.errors import DataError
-from taxtune.mapping import Mapper, MapperConfig
+from taxtune.mapping import Mapper
 from taxtune.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths(
@@ -34,7 +34,7 @@ def test_inflections_of_a_name():
 
 def test_only_what_the_mapper_does_not_place_is_proposed(small):
     taxonomy = Taxonomy.from_paths(["animal/dog", "animal/bird/mallard", "animal/bird/crane"])
-    mapper = Mapper(taxonomy, config=MapperConfig(wordnet=False))
+    mapper = Mapper(taxonomy)
     proposals = propose_names(taxonomy, mapper, small)
     mallard = taxonomy.resolve("mallard")
     (latin,) = [row for row in proposals if row.name == "Anas platyrhynchos"]

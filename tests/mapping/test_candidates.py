@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,3 +90,25 @@ def test_an_answer_that_names_nothing_is_shown_the_upper_levels():
     mapper = Mapper(small)
     [question] = mapper.questions([(mapper.place_one("xyzzy"), "")])
     assert len(question.candidates) == len(small)
+
+
+class Choosing:
+    """An arbiter that always chooses one node."""
+
+    identity: ClassVar = {"name": "choosing"}
+
+    def __init__(self, label):
+        self.label = label
+
+    def __call__(self, taxonomy, questions):
+        return [taxonomy.resolve(self.label) for _ in questions]
+
+
+def test_evidence_are_the_candidates_nearest_to_the_choice():
+    placed = Mapper(TREE, arbiter=Choosing("group 7")).place_one("xyzzy")
+    *named, others = placed.evidence.split("; ")
+    assert len(named) == 8
+    assert "kind 7" in named
+    assert others.startswith("and ")
+    few = Mapper(TREE, arbiter=Choosing("jackdaw")).place_one("a jackdaw on a limousine")
+    assert few.evidence == "limousine; jackdaw"

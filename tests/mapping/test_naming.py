@@ -10,6 +10,7 @@ from taxtune.mapping.lexicon import Lexicon
 from taxtune.mapping.naming import Strength, name_phrase
 from taxtune.mapping.reading import read_line
 from taxtune.taxonomy import Taxonomy, read_taxonomy
+from tests.cases import cases
 
 DEVICES = Lexicon(
     Taxonomy.from_dict(
@@ -94,21 +95,23 @@ def test_a_noun_that_only_heads_names_is_nothing_before_another_noun(compound):
 
 @pytest.mark.parametrize(
     ("phrase", "label"),
-    [
-        ("printer held", "printer"),  # no compound: a participle, an adverb, a code, ...
-        ("printer mounted", "printer"),
-        ("printers hang", "printer"),
-        ("printer clearly", "printer"),
-        ("printer X100", "printer"),
-        ("printer Pro", "printer"),
-        ("printer specimen", "printer"),
-        ("printer laser", "printer"),  # ... a noun that the tree has
-        ("apple tree", "apple"),  # a name that heads no others may be a material, a make, ...
-        ("Ford F-150 truck parked", "Ford F-150"),
-        ("laser printer cable", "laser printer"),  # a name of several words
-        ("Ford can", "Ford"),  # a noun that one name ends in counts for want of better
-        ("wooden can", "furniture"),
-    ],
+    cases(
+        """
+        printer held = printer  # no compound: a participle, an adverb, a code, ...
+        printer mounted = printer
+        printers hang = printer
+        printer clearly = printer
+        printer X100 = printer
+        printer Pro = printer
+        printer specimen = printer
+        printer laser = printer  # ... a noun that the tree has
+        apple tree = apple  # a name that heads no others may be a material, a make, ...
+        Ford F-150 truck parked = Ford F-150
+        laser printer cable = laser printer  # a name of several words
+        Ford can = Ford  # a noun that one name ends in counts for want of better
+        wooden can = furniture
+        """
+    ),
 )
 def test_what_is_no_compound_is_read_without_its_end(phrase, label):
     assert named(DEVICES, phrase) == label
@@ -116,13 +119,15 @@ def test_what_is_no_compound_is_read_without_its_end(phrase, label):
 
 @pytest.mark.parametrize(
     ("phrase", "label"),
-    [
-        ("a gull flies", "Laridae"),
-        ("One mallard flies", "Anas platyrhynchos"),
-        ("the gull flies away", "Laridae"),
-        ("the house flies", "Musca domestica"),
-        ("a pair of blow flies", "Calliphora vicina"),
-    ],
+    cases(
+        """
+        a gull flies = Laridae
+        One mallard flies = Anas platyrhynchos
+        the gull flies away = Laridae
+        the house flies = Musca domestica
+        a pair of blow flies = Calliphora vicina
+        """
+    ),
 )
 def test_a_verb_is_no_noun(life, phrase, label):
     assert named(life, phrase) == label
@@ -130,21 +135,23 @@ def test_a_verb_is_no_noun(life, phrase, label):
 
 @pytest.mark.parametrize(
     ("phrase", "label"),
-    [
-        ("T. migratorius", "Turdus migratorius"),
-        ("A. acuta", "Anas acuta"),
-        ("P. major", "life"),  # a tit and a plantain
-        ("Turdus migratorius propinquus", "Turdus migratorius"),
-        ("T. migratorius propinquus", "Turdus migratorius"),
-        ("Turdus merula L.", "Turdus merula"),
-        ("Turdus merula Linnaeus", "Turdus merula"),
-        ("Digitalis lutea", "Digitalis"),
-        ("digitalis lutea", "Digitalis"),
-        ("Anas platyrhynchos × Anas acuta", "Anas"),
-        ("Turdus merula x T. migratorius cross", "Turdus"),
-        ("mallard x American robin", "Aves"),
-        ("mallard x unknown", "Anas platyrhynchos"),
-    ],
+    cases(
+        """
+        T. migratorius = Turdus migratorius
+        A. acuta = Anas acuta
+        P. major = life  # a tit and a plantain
+        Turdus migratorius propinquus = Turdus migratorius
+        T. migratorius propinquus = Turdus migratorius
+        Turdus merula L. = Turdus merula
+        Turdus merula Linnaeus = Turdus merula
+        Digitalis lutea = Digitalis
+        digitalis lutea = Digitalis
+        Anas platyrhynchos × Anas acuta = Anas
+        Turdus merula x T. migratorius cross = Turdus
+        mallard x American robin = Aves
+        mallard x unknown = Anas platyrhynchos
+        """
+    ),
 )
 def test_scientific_names(life, phrase, label):
     assert named(life, phrase) == label

@@ -47,6 +47,7 @@ def roles(line):
         ("I cannot identify this robin", {"robin": "DENIED"}),
         # verbs are known by where they stand
         ("a dog laying on a blanket", {"a dog": "ASSERTED", "a blanket": "CONTEXT"}),
+        ("the dog is wearing a hat", {"the dog": "ASSERTED", "a hat": "CONTEXT"}),
         ("a dog holding sticks", {"a dog": "ASSERTED", "sticks": "CONTEXT"}),
         ("a flying robin", {"a flying robin": "ASSERTED"}),
         ("a fox chases a rabbit", {"a fox chases": "ASSERTED", "a rabbit": "CONTEXT"}),
