@@ -109,7 +109,7 @@ def confidences(model: dict[str, float], rows: pd.DataFrame) -> pd.Series:
 
 
 def level(model: dict[str, float], rows: pd.DataFrame) -> float:
-    """Returns what must be added to the logits of rows so that their mean is the share of acceptable ones."""
+    """Returns the addend of the logits that makes the mean probability of rows their share of acceptable ones."""
     before = logits(model, rows)
     return float(brentq(lambda more: expit(before + more).mean() - rows.acceptable.mean(), -20, 20))
 
