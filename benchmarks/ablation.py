@@ -35,7 +35,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arbiter import DOMAINS, cases
+from benchmarks.mapper_confidence import DOMAINS, cases
 from taxtune.mapping import Mapper
 from taxtune.mapping.confidence import PlacementConfidence
 

@@ -34,7 +34,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arbiter import DOMAINS, cases, confidences, fitted
+from benchmarks.mapper_confidence import DOMAINS, cases, confidences, fitted
 from taxtune.mapping import Mapper, Placement, Stage
 from taxtune.mapping.config import NONE_OF_THESE, Question
 from taxtune.metrics.confidence import calibration_error

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import chat_arbiter
-from benchmarks.arbiter import DOMAINS
 from benchmarks.chat_arbiter import FOLDER, Replies, Reply, as_rows, ask, figures, make_beds
+from benchmarks.mapper_confidence import DOMAINS
 from taxtune.mapping.config import NONE_OF_THESE
 from taxtune.models.api import load_litellm
 from taxtune.models.arbiter import ChatArbiter

@@ -584,12 +584,12 @@ class _Result:
 
     @property
     def faults(self) -> dict[str, dict[str, int]]:
-        """Failed calls by the kind of fault, of "model", "proposer" and "judge"."""
+        """Failed calls by the kind of fault, of "model", "proposer" and "judge or arbiter"."""
         usage = self.usage
         faults = {
             "model": usage.vlm.faults,
             "proposer": usage.proposer.faults,
-            "judge": usage.judge.faults,
+            "judge or arbiter": usage.judge.faults,
         }
         return {who: counts for who, counts in faults.items() if counts}
 

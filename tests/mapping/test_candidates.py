@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from taxtune.mapping import Mapper
 from taxtune.taxonomy import Taxonomy
+from tests.cases import cases
 
 CARS = ["hatchback", "estate car", "sports car", "limousine"]
 BIRDS = {
@@ -49,14 +50,16 @@ def test_they_are_a_tree_of_few_nodes_in_walking_order(answer):
 
 @pytest.mark.parametrize(
     ("answer", "label"),
-    [
-        ("a blackbird, not a fieldfare", "fieldfare"),
-        ("It looks like a jackdaw. Actually, it is a blackbird.", "jackdaw"),
-        ("a limousine in front of a crane", "limousine"),
-        ("a crane", "crane bird"),
-        ("a limosine", "limousine"),
-        ("a black bird", "blackbird"),
-    ],
+    cases(
+        """
+        a blackbird, not a fieldfare = fieldfare
+        It looks like a jackdaw. Actually, it is a blackbird. = jackdaw
+        a limousine in front of a crane = limousine
+        a crane = crane bird
+        a limosine = limousine
+        a black bird = blackbird
+        """
+    ),
 )
 def test_what_the_words_name_or_are_spelt_like_is_among_them(answer, label):
     assert label in labels(answer)

@@ -135,7 +135,7 @@ def test_the_stage_says_how_a_choice_is_scored(tmp_path, answer, label, read, st
     assert reading.stage == read
     assert (placed.path[-1], placed.stage) == (label or "vehicle", stage)
     agrees = stage == read or label == "Ferrari"
-    assert placed.confidence == chosen_probability(agrees, reading.confidence)
+    assert placed.confidence == chosen_probability(agrees)
 
 
 def test_an_arbiter_of_ones_own_chooses_among_the_candidates():

@@ -22,7 +22,7 @@ from taxtune.tuning.plan import make_plan
 from taxtune.tuning.proposers import make_proposer
 from taxtune.tuning.records import ModelUsage
 from tests.cli.commands import run_well
-from tests.servers import OpenAIServer
+from tests.servers import OpenAIServer, content_filter
 from tests.tuning.toy import Cyclist, make_files, toy, tuned
 
 ARBITER = "mapper.arbiter=openai/gpt-4o-mini"
@@ -209,14 +209,19 @@ def test_the_proposers_model_reads_and_changes_placements(tmp_path, pen):
     assert stages == {"arbiter"}
 
 
-def test_a_reply_that_is_no_number_leaves_the_reading(tmp_path, monkeypatch, pen):
+@pytest.mark.parametrize(
+    ("no_choice", "failed"),
+    [("I would rather not.", set()), (content_filter(), {"judge or arbiter"})],
+)
+def test_without_a_choice_the_reading_stands(tmp_path, pen, no_choice, failed):
     alone = tuned(written(tmp_path, pen, "mapper.arbiter=none", out="alone"))
     templates = itertools.cycle(TEMPLATES)
-    script = lambda body: "I would rather not." if choosing(body) else next(templates)  # noqa: E731
+    script = lambda body: no_choice if choosing(body) else next(templates)  # noqa: E731
     with OpenAIServer(script) as server:
         read = tuned(written(tmp_path, server))
         assert choices(server)
     assert placements(read) == placements(alone)
+    assert set(read.faults) == failed
 
 
 def judged(folder, server, *overrides, **how):
