@@ -47,7 +47,7 @@ NONE_OF_THESE = -1
 class Stage(StrEnum):
     """What decided a placement."""
 
-    #: The whole answer is a name of one node.
+    #: The answer says a name of one node and nothing else.
     NAME = "name"
     #: A whole phrase of the answer is a name of the node; (the paper's presets) the answer contains
     #: a name of it.

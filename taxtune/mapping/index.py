@@ -1,9 +1,9 @@
 """What a taxonomy's names say, learnt once and kept on disk.
 
 Everything is learnt from the tree: whole names, what a name says beyond the names above it, the
-words that names end and begin in, Latin binomials, stems. Each table leads from folded words to
-nodes. A node stands in them by its place in a walk down the tree (`Taxonomy.places`), so that of
-the nodes with a word those below another node are a range.
+words that names end in, Latin binomials. Each table leads from folded words to nodes. A node stands
+in them by its place in a walk down the tree (`Taxonomy.places`), so that of the nodes with a word
+those below another node are a range.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from numpy.typing import NDArray
 
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import Multimap, MultimapBuilder, Part, cached, text_key
-from taxtune.mapping.normalize import fold_words, stem, undoubled
+from taxtune.mapping.normalize import fold_words, undoubled
 from taxtune.store import cache_folder
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["MAX_HEAD", "NameIndex", "Words", "has_digit"]
 
 #: Changes with everything that changes what is learnt.
-_VERSION = 36
+_VERSION = 51
 #: A smaller tree is learnt faster than it is read.
 _MIN_STORED = 2000
 #: A head of a name is at most this many words: "owl", "screech owl", "yellow rumped warbler".
 MAX_HEAD = 3
-_TABLES = ("exact", "heads", "shortened", "clipped", "fronts")
+_TABLES = ("exact", "heads", "shortened", "clipped")
 _LISTED = re.compile(r"[,/;|]")
 _PARTS = re.compile(r"[,/;|()]|\betc\b|\band\b|\bor\b|&", re.I)
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\S)", re.I)
@@ -63,7 +63,6 @@ class NameIndex:
         clipped: Names without their parent's name at the end, to places: "grilled cheese" of
             "grilled cheese sandwich", "Gothic" of "Gothic architecture" below "medieval
             architecture".
-        fronts: The first words of names, to places; none on a tree with genera.
         vocabulary: Every word.
         counts: The number of nodes that have each word in their names.
         lengths: The number of words of the longest name that begins with each word.
@@ -78,7 +77,6 @@ class NameIndex:
     heads: Multimap
     shortened: Multimap
     clipped: Multimap
-    fronts: Multimap
     vocabulary: list[str]
     counts: NDArray[np.int32]
     lengths: NDArray[np.int32]
@@ -109,13 +107,6 @@ class NameIndex:
     def longest(self) -> dict[str, int]:
         """The number of words of the longest name that begins with a folded word."""
         return dict(zip(self.vocabulary, self.lengths.tolist(), strict=True))
-
-    @cached_property
-    def families(self) -> dict[str, str]:
-        """The most common word of each stem, the first by letter of equally common ones."""
-        words = sorted(self.vocabulary, key=lambda word: (-self.nodes_with[word], word))
-        words = [word for word in words if word not in english.SAYS_NOTHING]
-        return {stem(word): word for word in reversed(words)}
 
     @cached_property
     def of_letter(self) -> dict[str, dict[str, str]]:
@@ -233,8 +224,6 @@ def _tails(
         yield from _abbreviated(names[node][0])
     of_root = {words for words in names[0] if len(words) == 1} if node else set()
     for words in names[node]:
-        for stop in range(1, 1 if latin else len(words)):
-            yield "fronts", words[:stop]
         front = _redundant_front(words, above)
         if front and not (latin and taxonomy.ranks[node] == "species"):
             yield "shortened", words[front:]

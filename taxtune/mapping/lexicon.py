@@ -21,7 +21,7 @@ from rapidfuzz.distance import OSA
 from taxtune.mapping import english
 from taxtune.mapping.hash_index import text_key
 from taxtune.mapping.index import MAX_HEAD, NameIndex
-from taxtune.mapping.normalize import fold_words, plain, stem, undoubled
+from taxtune.mapping.normalize import fold_words, plain, undoubled
 from taxtune.taxonomy.tree import Taxonomy
 
 __all__ = ["MAX_WORDS", "Lexicon"]
@@ -36,9 +36,6 @@ _MOSTLY = 0.75
 _MIN_BREEDS = 20
 #: A shorter word is not taken for a slip.
 _MIN_MENDED = 5
-#: The parts of a closed compound, its noun and what comes before, have at least so many letters.
-_MIN_NOUN = 4
-_MIN_PART = 3
 
 
 class Lexicon:
@@ -184,32 +181,6 @@ class Lexicon:
         """
         nodes = self._nodes(self.index.clipped.find(" ".join(words)))
         return nodes if len(nodes) == 1 else ()
-
-    def implied(self, words: Sequence[str]) -> int | None:
-        """Returns the node that words imply which name nothing: "foggy", "Aloe" of "Aloe vera".
-
-        Each has to be known to the tree, be of the family of a word that is, or end in a noun.
-        """
-        telling = [word for word in words if word not in english.SAYS_NOTHING]
-        known = [self.relative(word) for word in telling]
-        if self.latin or not known or "" in known:
-            return None
-        nodes = self._nodes(self.index.fronts.find(" ".join(known)))
-        if known != telling[:1]:  # else it has been read: in "a child flies" it is a verb
-            nodes = self.called(known) or (*nodes, self.head(known) or self.taxonomy.root)
-        below = [node for node in nodes if node != self.taxonomy.root]
-        return self.taxonomy.common_ancestor(below) or None if below else None
-
-    def relative(self, word: str) -> str:
-        """Returns the word of the names that a word is, is akin to or ends in, or ""."""
-        if self.knows(word):
-            return word
-        akin = self.index.families.get(stem(word), "")
-        ends = (word[start:] for start in range(_MIN_PART, len(word) - _MIN_NOUN + 1))
-        return akin or next(filter(self._is_noun, ends), "")
-
-    def _is_noun(self, word: str) -> bool:
-        return bool(self.exact((word,))) or self.is_shared((word,))
 
     def _nodes(self, places: NDArray[np.int32]) -> tuple[int, ...]:
         """Returns the nodes at places, by number."""

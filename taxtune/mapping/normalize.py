@@ -13,7 +13,6 @@ __all__ = [
     "fold_words",
     "plain",
     "plain_or_raw",
-    "stem",
     "strip_accents",
     "undoubled",
 ]
@@ -24,8 +23,6 @@ _APOSTROPHES = re.compile(r"(?<=\w)['’ʼ‘`´](?=\w)")
 _WORD = re.compile(r"[^\W_]+")
 # Of grasses, foxes, mosquitoes and walruses; not of shoes, houses and tortoises.
 _PLURAL_IN_ES = re.compile(r"(?:ss|sh|ch|x|zz|(?<=...)o|(?<!o)us|(?<!o)is)es$")
-#: How English makes words of others: foggy, skateboarder, cyclist, volcanic.
-_DERIVED = re.compile(r"(?<=...)(?:ed|ing|er|or|ist|y|al|ic)$")
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -106,11 +103,6 @@ def fold_word(word: str) -> str:
     folded alike.
     """
     return _singular(american(word))
-
-
-def stem(word: str) -> str:
-    """Returns the stem of a folded word, by which "foggy" is akin to "fog", "cyclist" to "cycling"."""
-    return undoubled(_DERIVED.sub("", word).rstrip("aeiouy") or word)
 
 
 def undoubled(word: str) -> str:

@@ -48,6 +48,11 @@ class Asserted:
     rootless: bool = False
 
     @property
+    def subject(self) -> str:
+        """The first of the phrases as it stands in the answer."""
+        return next(iter(self.phrases.values()), "")
+
+    @property
     def unnamed(self) -> str:
         """The phrases as they stand in the answer."""
         return "; ".join(self.phrases.values())

@@ -132,31 +132,27 @@ GARDEN = Taxonomy.from_dict(
     ("text", "expected"),
     cases(
         """
-        foggy = fog  # the family of a word
+        foggy = fog
         volcanic = volcano
         cyclist = cycling
-        surfers = surfing
-        wristwatch = watch  # the noun of a compound
-        Aloe = aloe vera  # the front of a name
-        a latticed thing = lattice fence
+        wristwatch = watch
+        Aloe = aloe vera
         an industrial area = industrial site
-        spray = devices  # the front of several
-        a climber =  # of names that share nothing
-        a parked bicycle =
-        toothbrush = devices  # another brush
-        an old thing =
-         =
+        spray = devices  # what is as like several is what they have in common
+        a climber = things
+        a parked bicycle = things
         """
     ),
 )
-def test_what_words_imply_that_name_nothing(text, expected):
-    node = Lexicon(GARDEN).implied(fold_words(text))
-    assert (node and GARDEN.labels[node]) == expected
+def test_what_names_nothing_is_what_its_names_are_spelt_like(text, expected):
+    placement = Mapper(GARDEN).place_one(text)
+    assert placement.path[-1] == expected
+    assert (expected == "things") == placement.off_tree
 
 
-def test_words_of_species_imply_nothing(lexicon):
+def test_on_a_tree_of_species_spelling_alone_says_nothing(lexicon):
     assert lexicon.latin
-    assert lexicon.implied(("woodpeckery",)) is None
+    assert Mapper(lexicon.taxonomy).place_one("wodepekcre").off_tree
 
 
 WORDS = st.sampled_from(
