@@ -7,8 +7,8 @@
 The answers of `benchmarks/domains`, placed by hand, are placed by the default mapper. A logistic
 model of the signals of each placement (`Mapper.signals`) learns which ones are acceptable: once per
 tree without that tree's answers, which gives the figures, and once on all, which `--write` writes
-into the package and `--placed` tries on other answers. How sure the stages are that guess by
-similarity is fitted last, if there is an encoder, and else stays what it was.
+into the package and `--placed` tries on other answers. How sure the stages are that only an encoder
+reaches is fitted last, if there is one, and else stays what it was.
 
 Risk at a coverage is the share of unacceptable placements among those that the confidence puts
 first. Few answers look badly calibrated by chance alone: "by chance" is the calibration error that
@@ -87,7 +87,7 @@ def placed_rows(
 
 def fitted(rows: pd.DataFrame, signals: list[str]) -> dict[str, float]:
     """Returns the coefficient of each signal, and the intercept."""
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=5000))
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=5000))
     model.fit(rows[signals].to_numpy(), rows.acceptable)
     scaler = model[0]
     logistic = model[1]
@@ -109,9 +109,13 @@ def confidences(model: dict[str, float], rows: pd.DataFrame) -> pd.Series:
 
 
 def level(model: dict[str, float], rows: pd.DataFrame) -> float:
-    """Returns the addend of the logits that makes the mean probability of rows their share of acceptable ones."""
+    """Returns the addend of the logits that makes the mean probability of rows their share of acceptable ones.
+
+    That share is (k + 1) / (n + 2) for k of n, which is never 0 or 1.
+    """
     before = logits(model, rows)
-    return float(brentq(lambda more: expit(before + more).mean() - rows.acceptable.mean(), -20, 20))
+    share = (rows.acceptable.sum() + 1) / (len(rows) + 2)
+    return float(brentq(lambda more: expit(before + more).mean() - share, -20, 20))
 
 
 def tree_left_out(rows: pd.DataFrame, signals: list[str]) -> pd.Series:
@@ -153,22 +157,13 @@ def figures(rows: pd.DataFrame) -> Iterator[str]:
     )
 
 
-def guesses(
-    model: dict[str, float], files: list[Path], trees: list[Path], encoder: str
-) -> dict[str, float]:
-    """Returns the coefficients of the stages that guess by an encoder, and prints what they rest on."""
-    rows = placed_rows(files, trees, make_similarity(encoder)).fillna(0.0)
+def of_guesses(model: dict[str, float], rows: pd.DataFrame) -> dict[str, float]:
+    """Returns the coefficient of each stage that rows have, and prints what it rests on."""
     coefficients = {}
-    for stage, part in rows[rows.stage.isin(GUESSES)].groupby("stage"):
+    for stage, part in rows.groupby("stage"):
         coefficients[str(stage)] = level(model, part)
-        print(f"stage {stage}: {part.acceptable.mean():.3f} of {len(part)} are acceptable.")
+        print(f"Stage {stage}: {part.acceptable.mean():.3f} of {len(part)} are acceptable.")
     return coefficients
-
-
-def known_guesses() -> dict[str, float]:
-    """Returns the coefficients of these stages as they are."""
-    coefficients = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
-    return {stage: coefficients[stage] for stage in GUESSES}
 
 
 def main() -> None:
@@ -183,7 +178,9 @@ def main() -> None:
         help="answers to try the model on, with the same columns",
     )
     parser.add_argument("--trees", type=Path, help="the folder of their trees")
-    parser.add_argument("--encoder", help="fits how sure guesses by this similarity are")
+    parser.add_argument(
+        "--encoder", help="a similarity that reaches the stages that reading does not"
+    )
     parser.add_argument(
         "--write", action="store_true", help="write the coefficients into the package"
     )
@@ -199,7 +196,13 @@ def main() -> None:
         others = placed_rows(args.placed, trees).fillna(0.0)
         others["confidence"] = confidences(model, others)
         print("", "What was given:", "", *figures(others), sep="\n")
-    model |= guesses(model, files, trees, args.encoder) if args.encoder else known_guesses()
+    missing = [stage for stage in GUESSES if stage not in model]
+    if args.encoder:
+        guessing = placed_rows(files, trees, make_similarity(args.encoder)).fillna(0.0)
+        model |= of_guesses(model, guessing[guessing.stage.isin(missing)])
+    else:
+        coefficients = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
+        model |= {stage: coefficients[stage] for stage in missing}
     model = {name: round(value, 3) for name, value in model.items()}
     print("", json.dumps(model, indent=1), sep="\n")
     if args.write:

@@ -37,8 +37,8 @@ PRESETS = ("default", *PAPER_PRESETS)
 #: How an answer that is off the tree is scored.
 OFF_TREE = ("child", "root")
 
-#: Below this confidence a placement is doubtful: 50 % of 471 such ones in benchmarks/domains were
-#: not acceptable, and 6 % of the 1,197 others.
+#: Below this confidence a placement is doubtful: 48 % of 465 such ones in benchmarks/domains were
+#: not acceptable, and 7 % of the 1,203 others.
 DOUBTFUL = 0.75
 #: What an arbiter chooses where an answer asserts none of the candidates.
 NONE_OF_THESE = -1
