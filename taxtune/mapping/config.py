@@ -143,7 +143,7 @@ class Placement:
             tree.
         stage: The stage that decided.
         evidence: The part of the answer that decided, as it stands there, "" for an abstention; the
-            labels that an arbiter chose between; the code of a foreign language.
+            label that reading found where an arbiter chose; the code of a foreign language.
         confidence: The probability in (0, 1) that the placement is acceptable (`confidence`). Under
             the paper's presets it is the similarity of the answer to the node, the highest over its
             names, and None for a blank answer.
