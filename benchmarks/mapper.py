@@ -7,10 +7,10 @@
 The first prints the time for one answer, once its similarity row is known, of the presets
 `paper-listing` and `paper-prose` against plain transcriptions of the paper's listing and prose, and
 whether both agree on 500 texts. `--placed` prints hF, exact and acceptable placements, wrong
-abstentions and placements on another branch, of the default preset with WordNet and without, of the
-paper's listing and of a sentence encoder, in all and by tree or style; and for the default preset
-the risk at each coverage and the calibration error of its confidence. `--answers` prints how long a
-process takes to its first placement, how many follow, and the memory that 100,000 of them take.
+abstentions and placements on another branch, of the default preset, of the paper's listing and of a
+sentence encoder, in all and by tree or style; and for the default preset the risk at each coverage
+and the calibration error of its confidence. `--answers` prints how long a process takes to its first
+placement, how many follow, and the memory that 100,000 of them take.
 Without `--taxonomy` it takes a made tree of iNat21's shape.
 """
 
