@@ -172,7 +172,10 @@ class Lexicon:
         common = self._common(np.union1d(places, self.index.heads.find("".join(words))))
         if common:
             return (common,)
-        return self._nodes(places) if len(places) <= _MAX_SENSES else ()
+        if len(places) <= _MAX_SENSES:
+            return self._nodes(places)
+        # "P. major" may be many species.
+        return (self.taxonomy.root,) if self.latin else ()
 
     def clipped(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the one node whose name the words are without its parent's name.

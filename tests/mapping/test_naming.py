@@ -36,6 +36,9 @@ Animalia,Aves,Charadriiformes,Laridae,Larus,Larus canus,mew gull
 Animalia,Insecta,Diptera,Muscidae,Musca,Musca domestica,house fly
 Animalia,Insecta,Diptera,Calliphoridae,Calliphora,Calliphora vicina,blow fly
 Plantae,Magnoliopsida,Lamiales,Plantaginaceae,Plantago,Plantago major,greater plantain
+Plantae,Magnoliopsida,Ericales,Ericaceae,Pyrola,Pyrola major,large wintergreen
+Plantae,Liliopsida,Poales,Poaceae,Phalaris,Phalaris major,large canary grass
+Animalia,Actinopterygii,Perciformes,Pomacentridae,Abudefduf,Abudefduf saxatilis,sergeant major
 Plantae,Magnoliopsida,Lamiales,Plantaginaceae,Digitalis,Digitalis purpurea,foxglove
 Plantae,Magnoliopsida,Asterales,Asteraceae,Helianthus,Helianthus annuus,sunflower
 Plantae,Magnoliopsida,Asterales,Asteraceae,Helianthus,Helianthus mollis,ashy sunflower
@@ -139,7 +142,7 @@ def test_a_verb_is_no_noun(life, phrase, label):
         """
         T. migratorius = Turdus migratorius
         A. acuta = Anas acuta
-        P. major = life  # a tit and a plantain
+        P. major = life  # a tit, a plantain, and more, but no sergeant major
         Turdus migratorius propinquus = Turdus migratorius
         T. migratorius propinquus = Turdus migratorius
         Turdus merula L. = Turdus merula
