@@ -90,13 +90,12 @@ def audit(
     from taxtune.audit.feedback import read_feedback
     from taxtune.audit.sample import draw_sample, merge_verdicts, write_sample
     from taxtune.audit.summary import summarise_audit
-    from taxtune.models.arbiter import ChatArbiter
+    from taxtune.models.arbiter import named_arbiter
     from taxtune.report.output import publish
 
     placing = _placing(source, taxonomy, similarity)
     if arbiter is not None:
-        chat = None if arbiter == "none" else ChatArbiter(arbiter)
-        placing = replace(placing, arbiter=chat)
+        placing = replace(placing, arbiter=named_arbiter(arbiter))
     read = read_answers(source, AnswerSchema(id=None, missing="keep"))
     answers = [row.answer for row in read.rows if row.answer is not None]
     if not answers:

@@ -15,7 +15,6 @@ from taxtune.untrusted import json_line, visible
 if TYPE_CHECKING:
     from taxtune.answers import AnswerTable
     from taxtune.mapping import Mapper, Placement
-    from taxtune.models.arbiter import ChatArbiter
     from taxtune.taxonomy import Taxonomy
 
 __all__ = ["place", "score"]
@@ -64,6 +63,7 @@ def place(
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.models.arbiter import named_arbiter
     from taxtune.taxonomy.domain import read_part
 
     config = MapperConfig(preset=preset)
@@ -71,7 +71,7 @@ def place(
     for text in answers.notes:
         note(text)
     tree, _ = read_part(taxonomy, format, root, root_label=root_label)
-    mapper = Mapper(tree, similarity, config, arbiter=_chat(arbiter))
+    mapper = Mapper(tree, similarity, config, arbiter=named_arbiter(arbiter))
     placements = _print_placements(answers, mapper, as_json=as_json)
     missing = len(answers.rows) - len(placements)
     if missing:
@@ -87,15 +87,6 @@ def place(
         f"{abstained:,} of them abstentions, {off_tree:,} off the tree"
     )
     tell(outcome)
-
-
-def _chat(arbiter: str | None) -> ChatArbiter | None:
-    """Returns the chat model that reads answers, if one is named."""
-    if arbiter is None or arbiter == "none":
-        return None
-    from taxtune.models.arbiter import ChatArbiter
-
-    return ChatArbiter(arbiter)
 
 
 def _note_reader(mapper: Mapper, answers: AnswerTable, arbiter: str | None) -> None:
@@ -186,6 +177,7 @@ def score(
     """
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.mapping import Mapper, MapperConfig
+    from taxtune.models.arbiter import named_arbiter
     from taxtune.report.output import publish
     from taxtune.scoring.nodes import score_answers
     from taxtune.taxonomy.domain import read_part
@@ -204,7 +196,7 @@ def score(
     answers = read_answers(file, schema)
     mapper = None
     if not answers.has_nodes:
-        mapper = Mapper(tree, similarity=similarity, config=config, arbiter=_chat(arbiter))
+        mapper = Mapper(tree, similarity=similarity, config=config, arbiter=named_arbiter(arbiter))
     report = score_answers(
         answers,
         tree,

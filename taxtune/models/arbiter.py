@@ -17,6 +17,7 @@ from functools import partial
 from operator import add
 from pathlib import Path
 
+from taxtune.errors import ModelError
 from taxtune.mapping.config import NONE_OF_THESE, Question
 from taxtune.models.ask import ask, check_model, open_replies
 from taxtune.models.base import (
@@ -40,6 +41,7 @@ __all__ = [
     "Choices",
     "arbiter_settings",
     "estimated_calls",
+    "named_arbiter",
     "offer",
     "read_choice",
     "walk_down",
@@ -253,6 +255,23 @@ def arbiter_settings(model: str | Model, api_base: str | None = None) -> ModelSe
         max_tokens=_MAX_LOCAL_TOKENS if is_here else _MAX_TOKENS,
         api_base=api_base,
     )
+
+
+def named_arbiter(name: str | None) -> ChatArbiter | None:
+    """Returns the chat model that a command's option names, or None for none.
+
+    Raises:
+        ModelError: If the name stands for no model.
+    """
+    if name in (None, "none"):
+        return None
+    if name == "auto":
+        raise ModelError(
+            "Only a recipe has a chat model that auto could stand for.",
+            value=name,
+            remedy="Name one, PROVIDER/MODEL, or none.",
+        )
+    return ChatArbiter(str(name))
 
 
 def walk_down(

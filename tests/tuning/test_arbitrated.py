@@ -21,7 +21,7 @@ from taxtune.tuning.build import Setup, build
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.proposers import make_proposer
 from taxtune.tuning.records import ModelUsage
-from tests.cli.commands import run_well
+from tests.cli.commands import run_refused, run_well
 from tests.servers import OpenAIServer, content_filter
 from tests.tuning.toy import Cyclist, make_files, toy, tuned
 
@@ -308,6 +308,8 @@ def test_the_commands_place_and_score_ask_too(tmp_path, server):
     assert json.loads(again.out)["mapper"]["arbiter.model"] == "openai/gpt-4o-mini"
     assert "was asked 0 questions; 2 replies are from the store" in again.err
     assert len(server.chats) == 2
+    error = run_refused("place", *shared, "--arbiter", "auto")
+    assert "Only a recipe" in error
 
 
 @pytest.mark.parametrize("what", ["place", "score"])
