@@ -49,6 +49,8 @@ class Example:
         context: What a template may know of it, by variable; None for a text or a number that is
             missing. Examples that were just loaded have the cells as they stand in the source, by
             column.
+        group: The name of the group of images that it belongs to, see `taxtune.metrics.groups`; ""
+            for one of its own.
     """
 
     id: str
@@ -57,6 +59,7 @@ class Example:
     target: int
     sha256: str = ""
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    group: str = ""
 
 
 def load_examples(

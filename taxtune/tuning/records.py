@@ -87,6 +87,7 @@ class SampleResult:
         context: What the template used of the image's variables, by name; None or [] where it lacks
             one.
         cut: How many answers about it were cut off at the longest answer.
+        group: The name of the image's group, see `Example`.
     """
 
     example: str
@@ -102,6 +103,7 @@ class SampleResult:
     remarks: dict[str, str] = field(default_factory=dict, hash=False)
     context: dict[str, Any] = field(default_factory=dict, hash=False)
     cut: int = 0
+    group: str = ""
 
     @property
     def answer(self) -> str | None:
