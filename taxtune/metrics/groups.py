@@ -63,7 +63,7 @@ class Groups:
 
 
 def unit_name(group: str | None) -> str:
-    """Returns what a group is called, for "per burst", by the setting `data.group`; else "image"."""
+    """Returns the name of one group, for "per burst", by the setting `data.group`; else "image"."""
     if group is None:
         return "image"
     return group.removeprefix("exif:")
