@@ -58,8 +58,9 @@ class Groups:
         has_value = ~np.isnan(column)
         sums = np.bincount(self.numbers, np.where(has_value, column, 0.0), len(self))
         counts = np.bincount(self.numbers, has_value, len(self))
-        nothing = np.full(len(self), np.nan)
-        return np.divide(sums, counts, out=nothing, where=counts > 0)
+        means: FloatArray = np.full(len(self), np.nan)
+        np.divide(sums, counts, out=means, where=counts > 0)
+        return means
 
 
 def unit_name(group: str | None) -> str:
