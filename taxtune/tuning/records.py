@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
 from taxtune.metrics.doubt import Doubt
+from taxtune.metrics.groups import Groups
 from taxtune.metrics.hierarchical import is_exact
 from taxtune.metrics.outcomes import (
     ABSTAINED,
@@ -52,7 +53,9 @@ __all__ = [
     "Usage",
     "count_cut",
     "cut_in_words",
+    "groups_of",
     "outcomes_of",
+    "score_table",
 ]
 
 #: What to do about answers that were cut off.
@@ -232,6 +235,17 @@ def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
     return Outcomes(counts=dict(Counter(row.state for row in rows)), labels=labels)
 
 
+def groups_of(rows: Iterable[SampleResult]) -> Groups:
+    """Returns the groups of the images of rows."""
+    return Groups.of([row.group for row in rows])
+
+
+def score_table(rows: Sequence[SampleResult]) -> ScoreTable:
+    """Returns the scores of the groups of rows: every mean, bound and interval is of these."""
+    table = ScoreTable.of_rows([row.values for row in rows])
+    return table.grouped(groups_of(rows))
+
+
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
     """Returns the number of answers in rows that were cut off, and of all answers."""
     cut = sum(row.cut for row in rows)
@@ -318,8 +332,8 @@ class IterationRecord:
         state: "complete"; "failed" where no acceptable template was proposed; "void" where too many
             calls failed.
         template: The Jinja source, or None where none was accepted.
-        scores: Scores on the tuning split, over the images that were answered; None unless
-            complete.
+        scores: Scores on the tuning split, over the groups of the images that were answered; None
+            unless complete.
         value: The objective's value, larger is better; None unless complete.
         feasible: Whether the means meet the objective's constraints.
         reason: Why the iteration failed or is void.
@@ -361,8 +375,8 @@ class IterationRecord:
 
     @property
     def table(self) -> ScoreTable:
-        """The scores of its images."""
-        return ScoreTable.of_rows([row.values for row in self.rows])
+        """The scores of the groups of its images."""
+        return score_table(self.rows)
 
     @property
     def cut_short(self) -> bool:

@@ -7,6 +7,9 @@ are asked about more of the tuning images, rung by rung, and the last ones about
 (`rungs`, `pick`). The winner is decided by a one-sided lower bound on the images of the last rung
 (`choose`).
 
+An image here is a group of images where images belong together (`taxtune.metrics.groups`): the
+mean over a group counts once. Rungs and questions count images.
+
 Templates are compared image by image. What makes an image hard makes it hard for all of them, so
 the noise of their differences is that of the remainder once each image's own mean is taken away;
 the noise of their common level is that of the images. Each template's mean is shrunk towards the
@@ -443,7 +446,7 @@ class ConstraintTest:
     Attributes:
         constraint: The constraint.
         goal: The smallest mean that it accepts.
-        measured: Its measure on each image, shape (rows,) for each of k templates.
+        measured: Its measure on each group of images, shape (groups,) for each of k templates.
         typical: Size of a loss where there is one.
         lows: The score that is assumed of each template, shape (k,): a one-sided bound, or its mean
             if the constraint has no confidence.
@@ -502,9 +505,9 @@ def _lower_bound(
     """Returns the mean that is assumed of a score: a one-sided bound, or its own if 0.5 is enough.
 
     Args:
-        values: The score of each image, shape (n,).
+        values: The score of each group of images, shape (n,).
         confidence: The bound's confidence.
-        all_values: The same of all templates on these images.
+        all_values: The same of all templates on these groups.
         typical: The size of a loss where there is one.
     """
     mean = float(values.mean())
@@ -580,10 +583,10 @@ def _probability(
 
 
 def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
-    """Returns the contribution of each image to the objective, shape (rows,).
+    """Returns the contribution of each group of images to the objective, shape (groups,).
 
     It is the value and the influence on it. An objective is a smooth function of means, so that
-    near them it is linear in them (the delta method). Of a plain mean these are the images' own
+    near them it is linear in them (the delta method). Of a plain mean these are the groups' own
     values.
     """
     scores = record.scores
@@ -629,11 +632,11 @@ class _Posterior:
 
 
 def _posterior(records: Sequence[IterationRecord], objective: Objective, images: int) -> _Posterior:
-    columns = [[aim_values(record, objective) for record in records]]
+    asked = [replace(record, rows=record.rows[:images]) for record in records]
+    columns = [[aim_values(record, objective) for record in asked]]
     for held in objective.constraints:
-        columns.append([record.table.column(held.measure) for record in records])
-    first = [[values[:images] for values in column] for column in columns]
-    observed = np.array(first).transpose(1, 2, 0)  # (k, n, d)
+        columns.append([record.table.column(held.measure) for record in asked])
+    observed = np.array(columns).transpose(1, 2, 0)  # (k, n, d)
     k, n, d = observed.shape
     tiny = _TINY * np.eye(d)
     with np.errstate(invalid="ignore"):
