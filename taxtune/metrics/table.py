@@ -31,6 +31,7 @@ from taxtune.metrics.statistics import (
 
 __all__ = [
     "CONFIDENCE",
+    "PER_IMAGE",
     "SCORES",
     "Predictions",
     "Score",
@@ -44,6 +45,8 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+#: Of images that belong together, the names of the means over images beside those over groups.
+PER_IMAGE = {"hp": "hP per image", "hr": "hR per image"}
 #: The confidence among the values of an image: no name that a metric of one's own may have.
 CONFIDENCE = "confidence of the answer"
 
@@ -394,7 +397,8 @@ class TemplateScores:
     Attributes:
         n: Number of images that were answered.
         means: The mean of each score by name, see `SCORES`, and of each of
-            the run's own metrics over the answers that have a value.
+            the run's own metrics over the answers that have a value. Where images belong together,
+            each group counts once, and the means of `PER_IMAGE` stand beside.
         ranks: Precision and recall at each rank, the broadest rank first.
     """
 

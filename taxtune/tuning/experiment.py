@@ -181,6 +181,7 @@ class Experiment:
             seed=self.recipe.seed,
             max_missing=self.recipe.max_missing,
             known=known,
+            group=self.recipe.data.group,
         )
 
     @cached_property

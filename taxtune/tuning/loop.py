@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
+from taxtune.metrics.groups import Groups, unit_of
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.asker import answer_limit
@@ -331,9 +332,14 @@ class Tuner:
                 file=self.folder,
                 remedy="See history.jsonl for the reasons.",
             )
+        groups = Groups.of([example.group for example in self.experiment.splits.tuning])
+        asked = Groups(groups.numbers[: selection.images])
         selection = replace(
             selection,
             there=len(self.experiment.splits.tuning),
+            unit=unit_of(self.experiment.recipe.data.group, groups),
+            groups=len(asked),
+            groups_there=len(groups),
             leaders=tuple(leaders(records, self.experiment.objective)),
         )
         return with_candidates(selection, records, self.experiment.objective)

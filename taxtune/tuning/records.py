@@ -232,7 +232,8 @@ def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
     """Returns the counts of what became of rows."""
     rows = list(rows)
     labels = sum(bool(row.node) and not row.off_tree for row in rows)  # the root is node 0
-    return Outcomes(counts=dict(Counter(row.state for row in rows)), labels=labels)
+    counts = Counter(row.state for row in rows)
+    return Outcomes(counts=dict(counts), labels=labels, independent=groups_of(rows).single)
 
 
 def groups_of(rows: Iterable[SampleResult]) -> Groups:
@@ -471,6 +472,9 @@ class Selection:
             certify nothing.
         candidates: The templates that are worth choosing, the most careful first.
         there: How many tuning images there are; 0 where that is not known.
+        unit: What counts once where tuning images belong together, as "burst"; "" where none do.
+        groups: How many groups those are that it and its rivals were asked about.
+        groups_there: How many groups there are in the tuning split.
         leaders: The iteration that would have been chosen once each iteration was done; None before
             there was one.
     """
@@ -484,6 +488,9 @@ class Selection:
     chose_threshold: bool = False
     candidates: tuple[Candidate, ...] = ()
     there: int = 0
+    unit: str = ""
+    groups: int = 0
+    groups_there: int = 0
     leaders: tuple[int | None, ...] = ()
 
     @property
@@ -512,6 +519,7 @@ class HeldoutResult:
             gives no probability.
         selective: The worth of the answers' confidence, over the images of `scores`; None where one
             has none.
+        unit: What counts once where images belong together, as "burst"; "" where none do.
     """
 
     name: str
@@ -525,6 +533,7 @@ class HeldoutResult:
     split: str = "held-out"
     doubt: Doubt | None = None
     selective: Selective | None = None
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -846,7 +855,10 @@ def _first_scores(held: HeldoutResult) -> dict[str, Any]:
     for key in ("share_wrong", "hp", "hr"):
         ends = scores.get(key)
         row[key] = ends and ends.estimate
-        row[f"{key}_95"] = ends and pd.Interval(round(ends.low, 3), round(ends.high, 3), "both")
+        has_ends = ends is not None and ends.low <= ends.high
+        row[f"{key}_95"] = None
+        if has_ends:
+            row[f"{key}_95"] = pd.Interval(round(ends.low, 3), round(ends.high, 3), "both")
     return row
 
 
