@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from taxtune.metrics.groups import Groups
 from taxtune.metrics.hierarchical import flags
 from taxtune.metrics.table import Predictions
 
@@ -30,9 +29,7 @@ class Doubt:
     without: dict[str, float] | None = field(default=None, hash=False)
 
 
-def influence_of_doubt(
-    predictions: Predictions, doubtful: Sequence[bool | None], group_names: Sequence[str] = ()
-) -> Doubt | None:
+def influence_of_doubt(predictions: Predictions, doubtful: Sequence[bool | None]) -> Doubt | None:
     """Returns hP and hR with the doubtful placements wrong, and without them.
 
     A wrong one counts as a child of the root that is never right, and as it is where that is less.
@@ -41,8 +38,6 @@ def influence_of_doubt(
     Args:
         predictions: The placements of n answers, n ≥ 1.
         doubtful: Which of them are doubtful, shape (n,). None stands for not known.
-        group_names: The name of the group of each image, which counts once. Empty if each is one of
-            its own.
     """
     if any(value is None for value in doubtful):
         return None
@@ -52,15 +47,13 @@ def influence_of_doubt(
     plain = np.stack([predictions.hp, predictions.hr])
     lowest = np.stack([all_off.hp, all_off.hr])
     wrong = np.where(unsure, np.minimum(plain, lowest), plain)
-    names = np.array(group_names or [""] * n)
     without = None
     if not unsure.all():
-        without = _means(plain[:, ~unsure], names[~unsure])
+        without = _means(plain[:, ~unsure])
     n_doubtful = int(unsure.sum())
-    return Doubt(n=n_doubtful, wrong=_means(wrong, names), without=without)
+    return Doubt(n=n_doubtful, wrong=_means(wrong), without=without)
 
 
-def _means(scores: NDArray[np.float64], names: NDArray[np.str_]) -> dict[str, float]:
-    groups = Groups.of(names.tolist())
-    hp, hr = map(groups.mean, scores)
+def _means(scores: NDArray[np.float64]) -> dict[str, float]:
+    hp, hr = scores
     return {"hp": float(hp.mean()), "hr": float(hr.mean())}

@@ -71,12 +71,9 @@ def unit_name(group: str | None) -> str:
 
 
 def unit_of(setting: str | None, groups: Groups) -> str:
-    """Returns what counts once, as "burst"; "" where every group is one image.
+    """Returns what counts once by the setting `data.group`, "burst"; "" where all are single images.
 
-    Args:
-        setting: The setting `data.group`. Without it, images of one group are copies of a photo, or
-            parts of it.
-        groups: The groups of the images.
+    Without the setting, images of one group are copies of a photo, or parts of it.
     """
     if groups.single:
         return ""

@@ -5,7 +5,6 @@ People label in these units. hP and hR say how wrong and how general; see `hiera
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,12 +47,12 @@ class Outcomes:
     Attributes:
         counts: Images by the state of their answer, see `STATES`.
         labels: How many answers are a label: a node below the root.
-        independent: Whether no two images belong together, so that counts have intervals.
+        per_group: Images in each group, on average; 1 where no two belong together.
     """
 
     counts: dict[str, int] = field(default_factory=dict, hash=False)
     labels: int = 0
-    independent: bool = True
+    per_group: float = 1.0
 
     @classmethod
     def of_nodes(
@@ -114,15 +113,15 @@ class Outcomes:
     def share_wrong(self) -> Interval | None:
         """The share of the labels that are wrong, with its 95 % interval; None without a label.
 
-        An answer at the root, or off the tree, gives no label. The interval is Wilson's (1927), of
-        independent images; of others its ends are NaN.
+        An answer at the root, or off the tree, gives no label. The interval is Wilson's (1927), for
+        as many labels as there are groups.
         """
         from scipy.stats import binomtest
 
         if self.labels == 0:
             return None
         wrong = self.count(WRONG)
-        if not self.independent:
-            return Interval(wrong / self.labels, low=math.nan, high=math.nan)
-        ends = binomtest(wrong, self.labels).proportion_ci(0.95, method="wilson")
+        groups = max(1, round(self.labels / self.per_group))
+        wrong_groups = round(wrong / self.per_group)
+        ends = binomtest(wrong_groups, groups).proportion_ci(0.95, method="wilson")
         return Interval(wrong / self.labels, low=float(ends.low), high=float(ends.high))

@@ -83,10 +83,8 @@ def spread_wrong(outcomes: Outcomes) -> str:
     share = outcomes.share_wrong
     if share is None:
         return "no label was given"
-    counts = f"{outcomes.count(WRONG):,} of {outcomes.labels:,}"
-    if not outcomes.independent:
-        return counts
-    return f"{counts} ({100 * share.low:.1f} to {100 * share.high:.1f} %)"
+    ends = f"{100 * share.low:.1f} to {100 * share.high:.1f} %"
+    return f"{outcomes.count(WRONG):,} of {outcomes.labels:,} ({ends})"
 
 
 def per_unit(unit: str) -> str:

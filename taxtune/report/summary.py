@@ -43,7 +43,6 @@ from taxtune.tuning.records import (
     TuneResult,
     Usage,
     cut_in_words,
-    groups_of,
     outcomes_of,
 )
 
@@ -153,8 +152,6 @@ class Summary:
     Attributes:
         images: How many images the templates are judged by.
         split: Which images they are: "held-out" or "tuning".
-        unit: What counts once where they belong together, as "burst"; "" where none do.
-        groups: How many such groups they are.
         states: The states of answers that are shown, in order.
         scores: The names of the scores that matter, by key, in order.
         columns: The templates, each baseline before the templates that are compared with it.
@@ -166,8 +163,6 @@ class Summary:
 
     images: int
     split: str
-    unit: str
-    groups: int
     states: tuple[str, ...]
     scores: dict[str, str]
     columns: tuple[Column, ...]
@@ -199,17 +194,14 @@ def summarise(result: Result) -> Summary:
             cut=cut_in_words(held.rows, limit),
         )
         columns.append(column)
-    rows = result.heldout[0].rows if result.heldout else ()
     winners = tuple(_winner(result, name, run) for name, run in result.named_runs)
     following = None
     if winners:
         folder = winners[0].run.folder
         following = command("classify", folder, "PHOTOS", "--out", "labels.csv")
     return Summary(
-        images=len(rows),
+        images=len(result.heldout[0].rows) if result.heldout else 0,
         split=result.split,
-        unit=result.heldout[0].unit if result.heldout else "",
-        groups=len(groups_of(rows)),
         states=states,
         scores=scores,
         columns=tuple(columns),
@@ -250,8 +242,6 @@ def summary_table(summary: Summary) -> Table:
     elif summary.winners:
         images = "images the search never saw"
     head = f"On {summary.images:,} {images}"
-    if summary.unit:
-        head += f", {counted(summary.groups, summary.unit)}"
     cells = {}
     for column in columns:
         counts = [f"{column.outcomes.count(state):,}" for state in summary.states]
@@ -399,11 +389,8 @@ def _wanting(held: Held, selection: Selection) -> str:
     if held.mean < held.goal - 1e-9:
         lacks = f"its {name} is {number(held.mean, held.measure)}, short of the goal {goal} "
         lacks += f"({images})"
-    seen = selection.images
-    there = selection.there
-    if selection.unit:
-        seen = selection.groups
-        there = selection.groups_there
+    seen = selection.groups if selection.unit else selection.images
+    there = selection.groups_there if selection.unit else selection.there
     unasked = max(there - seen, 0)
     remedies = _remedies(held.measure, held.low, held.more, seen, unasked, selection.unit)
     return f"Best estimate, not certified: {lacks}.{_advice(remedies)}"

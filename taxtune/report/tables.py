@@ -7,7 +7,7 @@ from taxtune.mapping.config import DOUBTFUL
 from taxtune.metrics.confidence import COVERAGES
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.metrics.table import SCORES
+from taxtune.metrics.table import PER_IMAGE, SCORES
 from taxtune.report.formatting import (
     MINUS,
     Result,
@@ -112,8 +112,6 @@ def score_table(result: Result) -> Table:
             first.scores.n, first.split, len(groups_of(first.rows)), first.unit
         )
         title = f"Scores{per_unit(first.unit)}: {images}"
-        if first.unit:
-            notes.append(f"Each {first.unit} counts once, by the mean over its images.")
     return Table.from_records("scores", title, rows, digits={"p": 4}, notes=notes)
 
 
@@ -143,7 +141,7 @@ def doubt_table(result: Result) -> Table:
         row["share"] = doubt.n / held.scores.n
         for key in ("hp", "hr"):
             name = metric_name(key)
-            row[name] = score_of(held.scores, key)
+            row[name] = score_of(held.scores, PER_IMAGE[key] if held.unit else key)
             row[f"{name} without"] = (doubt.without or {}).get(key)
             row[f"{name} if wrong"] = doubt.wrong.get(key)
         rows.append(row)

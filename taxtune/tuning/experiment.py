@@ -14,7 +14,7 @@ from taxtune.data import Example
 from taxtune.data.context import Variable
 from taxtune.data.splits import Splits
 from taxtune.errors import ModelError, RecipeError, TaxtuneError
-from taxtune.metrics.groups import Groups
+from taxtune.metrics.groups import unit_of
 from taxtune.metrics.information import Information
 from taxtune.metrics.table import Predictions
 from taxtune.objective import Objective
@@ -33,6 +33,7 @@ from taxtune.tuning.leaks import group_names
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
+from taxtune.tuning.records import groups_of
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.selection import Rung, rungs
 from taxtune.tuning.thresholds import CrossFit, can_choose
@@ -191,7 +192,7 @@ class Experiment:
             seed=self.recipe.seed,
             max_missing=self.recipe.max_missing,
             known=known,
-            group=self.recipe.data.group,
+            unit=unit_of(self.recipe.data.group, groups_of(examples)),
         )
 
     @cached_property
@@ -232,8 +233,7 @@ class Experiment:
             target=self._targets,
             off_tree=np.zeros(len(self._targets), dtype=bool),
         )
-        groups = Groups.of([example.group for example in self.splits.tuning])
-        return predictions.table().grouped(groups).means()
+        return predictions.table().grouped(groups_of(self.splits.tuning)).means()
 
     @cached_property
     def _targets(self) -> IntArray:

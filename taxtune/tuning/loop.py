@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
-from taxtune.metrics.groups import Groups, unit_of
+from taxtune.metrics.groups import unit_of
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.asker import answer_limit
@@ -37,6 +37,7 @@ from taxtune.tuning.records import (
     TuneResult,
     Usage,
     cut_in_words,
+    groups_of,
 )
 from taxtune.tuning.run_folder import (
     answers_of,
@@ -332,13 +333,13 @@ class Tuner:
                 file=self.folder,
                 remedy="See history.jsonl for the reasons.",
             )
-        groups = Groups.of([example.group for example in self.experiment.splits.tuning])
-        asked = Groups(groups.numbers[: selection.images])
+        tuning = self.experiment.splits.tuning
+        groups = groups_of(tuning)
         selection = replace(
             selection,
-            there=len(self.experiment.splits.tuning),
+            there=len(tuning),
             unit=unit_of(self.experiment.recipe.data.group, groups),
-            groups=len(asked),
+            groups=len(groups_of(tuning[: selection.images])),
             groups_there=len(groups),
             leaders=tuple(leaders(records, self.experiment.objective)),
         )

@@ -12,7 +12,7 @@ from taxtune.data import Example
 from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
-from taxtune.metrics.groups import Groups, unit_of
+from taxtune.metrics.groups import unit_of
 from taxtune.models import AnswerStore, Model
 from taxtune.models.arbiter import ChatArbiter, estimated_calls, offer
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
@@ -44,6 +44,7 @@ from taxtune.tuning.costs import CallCost, Spending, call_cost
 from taxtune.tuning.experiment import Experiment, checklist_notes, make_checklist, make_rungs
 from taxtune.tuning.history import check_resumable, is_begun
 from taxtune.tuning.proposers import Proposer
+from taxtune.tuning.records import groups_of
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.run_folder import answers_of, check_run_folder, identity_of
 from taxtune.tuning.selection import Rung, most_questions
@@ -84,14 +85,8 @@ class PowerAnalysis:
 def analyse_power(
     objective: Objective, tuning: Sequence[Example], group: str | None
 ) -> tuple[PowerAnalysis, ...]:
-    """Returns the bound that tuning images can prove of each score held with a confidence.
-
-    Args:
-        objective: What is tuned for.
-        tuning: The tuning images.
-        group: What they belong together by, the setting `data.group`.
-    """
-    groups = Groups.of([example.group for example in tuning])
+    """Returns the bound that images, by `data.group`, prove of each score held with a confidence."""
+    groups = groups_of(tuning)
     analyses = []
     for held in objective.constraints:
         if held.confidence > 0.5 and held.of is None and held.least < 1:

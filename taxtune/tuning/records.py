@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from taxtune.data import Example
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
 from taxtune.metrics.doubt import Doubt
@@ -54,6 +55,7 @@ __all__ = [
     "count_cut",
     "cut_in_words",
     "groups_of",
+    "image_table",
     "outcomes_of",
     "score_table",
 ]
@@ -233,18 +235,23 @@ def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
     rows = list(rows)
     labels = sum(bool(row.node) and not row.off_tree for row in rows)  # the root is node 0
     counts = Counter(row.state for row in rows)
-    return Outcomes(counts=dict(counts), labels=labels, independent=groups_of(rows).single)
+    per_group = len(rows) / max(len(groups_of(rows)), 1)
+    return Outcomes(counts=dict(counts), labels=labels, per_group=per_group if rows else 1.0)
 
 
-def groups_of(rows: Iterable[SampleResult]) -> Groups:
-    """Returns the groups of the images of rows."""
-    return Groups.of([row.group for row in rows])
+def groups_of(images: Sequence[SampleResult | Example]) -> Groups:
+    """Returns the groups of images."""
+    return Groups.of([image.group for image in images])
+
+
+def image_table(rows: Sequence[SampleResult]) -> ScoreTable:
+    """Returns the scores of the images of rows."""
+    return ScoreTable.of_rows([row.values for row in rows])
 
 
 def score_table(rows: Sequence[SampleResult]) -> ScoreTable:
     """Returns the scores of the groups of rows: every mean, bound and interval is of these."""
-    table = ScoreTable.of_rows([row.values for row in rows])
-    return table.grouped(groups_of(rows))
+    return image_table(rows).grouped(groups_of(rows))
 
 
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
@@ -855,10 +862,7 @@ def _first_scores(held: HeldoutResult) -> dict[str, Any]:
     for key in ("share_wrong", "hp", "hr"):
         ends = scores.get(key)
         row[key] = ends and ends.estimate
-        has_ends = ends is not None and ends.low <= ends.high
-        row[f"{key}_95"] = None
-        if has_ends:
-            row[f"{key}_95"] = pd.Interval(round(ends.low, 3), round(ends.high, 3), "both")
+        row[f"{key}_95"] = ends and pd.Interval(round(ends.low, 3), round(ends.high, 3), "both")
     return row
 
 

@@ -32,7 +32,7 @@ from taxtune.metrics.bounds import ASSUMED_LOSS, images_to_certify, poisson_boun
 from taxtune.metrics.table import TemplateScores, is_mean
 from taxtune.objective import Constraint, Objective
 from taxtune.policies.paths import BoolArray, FloatArray
-from taxtune.tuning.records import Held, IterationRecord, Selection, Status
+from taxtune.tuning.records import Held, IterationRecord, Selection, Status, image_table
 
 __all__ = [
     "BELIEVED",
@@ -468,7 +468,7 @@ class ConstraintTest:
         """Tests finalists by their images."""
         measured = [record.table.column(constraint.measure) for record in finalists]
         known = [values[~np.isnan(values)] for values in measured]
-        typical = _typical_loss(np.concatenate(known))
+        typical = _typical_loss(finalists, constraint.measure)
         lows = [_lower_bound(values, constraint.confidence, known, typical) for values in known]
         return cls(
             constraint=constraint,
@@ -662,7 +662,7 @@ def _posterior(records: Sequence[IterationRecord], objective: Objective, images:
     common = np.cov(image.T).reshape(d, d) / n if n > 1 else np.zeros((d, d))
     for column, held in enumerate(objective.constraints, 1):
         # However spotless the record, the images are a sample.
-        expected = _typical_loss(observed[..., column]) * max(1 - held.least, 0) / n / 2
+        expected = _typical_loss(asked, held.measure) * max(1 - held.least, 0) / n / 2
         common[column, column] = max(common[column, column], expected)
     return _Posterior(mean=mean + level, covariance=covariance, common=common + tiny)
 
@@ -692,11 +692,14 @@ def _shrunk(raw: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]
     return mean, covariance
 
 
-def _typical_loss(measured: FloatArray) -> float:
+def _typical_loss(records: Sequence[IterationRecord], measure: str) -> float:
     """Returns the size that losses have where there are any.
 
-    It is the mean of their squares by their mean.
+    It is the mean of their squares by their mean. Losses are those of images: however little was
+    lost of groups so far, the next may be lost altogether.
     """
+    columns = [image_table(record.rows).column(measure) for record in records]
+    measured = np.concatenate(columns)
     losses = 1 - measured[~np.isnan(measured)]
     total = float(losses.sum())
     if total <= 0:
