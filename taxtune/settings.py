@@ -139,7 +139,29 @@ class _Images(Settings):
         return self
 
 
-class ManifestData(_Images):
+class _Photos(_Images):
+    box: str | None = Field(
+        None,
+        min_length=1,
+        description="Boxes of the photos, each of which is cut out and asked about: a column of the "
+        'table with x, y, width and height ("0.1,0.2,0.3,0.4", shares of the image, or pixels), or the '
+        "JSON file of MegaDetector. Photos without a box are left out.",
+    )
+    margin: Number = Field(
+        0.1,
+        ge=0,
+        le=2,
+        description="What is added to a box on each side, as a share of its longer side.",
+    )
+    least_confidence: Number = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="Confidence of MegaDetector below which a detection does not count.",
+    )
+
+
+class ManifestData(_Photos):
     """A CSV, XLSX, JSONL or other text file with one image per row.
 
     Attributes:
@@ -163,7 +185,7 @@ class ManifestData(_Images):
     skip_broken: bool = False
 
 
-class FolderData(_Images):
+class FolderData(_Photos):
     """A folder with one sub-folder of images for each label.
 
     Attributes:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.classifier.classifier import COLUMNS, Classification, Classifier
+from taxtune.classifier.classifier import BOX, COLUMNS, Classification, Classifier
+from taxtune.data.boxes import Boxes
 from taxtune.data.names import find_file
 from taxtune.data.sources import walk_images
-from taxtune.errors import DataError, ModelError
+from taxtune.errors import DataError, ImageError, ModelError
 from taxtune.images import IMAGE_SUFFIXES, lacking_decoder
+from taxtune.policies.paths import weighted_paths
 from taxtune.progress import Display, note, showing, track
 from taxtune.tables import read_table
+from taxtune.taxonomy import Taxonomy
 from taxtune.untrusted import json_line, spreadsheet_cell
 
 if TYPE_CHECKING:
@@ -26,17 +30,27 @@ if TYPE_CHECKING:
 __all__ = [
     "COLUMNS",
     "FORMATS",
+    "PHOTO",
+    "WORKING",
     "check_format",
     "csv_of",
+    "join_labels",
     "jsonl_of",
     "label_cells",
     "label_images",
+    "list_boxes",
     "list_images",
     "write_labels",
 ]
 
+#: Columns of labels that no file has.
+WORKING = ("again", "why", "evidence")
 #: The columns that come after `COLUMNS` and those of the tables that name the images.
-_ENDS = ("nodes", "again", "why")
+_ENDS = ("nodes", *WORKING)
+#: The column of the photos that boxes are in.
+PHOTO = "photo"
+#: More than half of the evidence, so that two animals of two kinds are neither.
+_MAJORITY = 0.501
 #: The column of the images' files.
 FILE = " file"
 FORMATS = (".csv", ".jsonl")
@@ -165,6 +179,78 @@ def _row(
     return {"image": image, FILE: path, **others}
 
 
+def list_boxes(listed: pd.DataFrame, boxes: Boxes) -> pd.DataFrame:
+    """Returns a row for each box of photos, "1.jpg#2", and for each photo that has none.
+
+    Args:
+        listed: See `list_images`.
+        boxes: Where the boxes are.
+
+    Returns:
+        The columns of `listed`, without that of the boxes, and `PHOTO` and `BOX` after them: the
+        box, relative to the photo, None without one, or why it is not known.
+
+    Raises:
+        DataError: If a box cannot be used; it names all such boxes.
+    """
+    import pandas as pd
+
+    names = listed["image"].tolist()
+    column = boxes.column if boxes.file is None else BOX
+    cells = listed[column] if column in listed else [None] * len(listed)
+    rows = [f"image {i + 1}" for i in range(len(listed))]
+    found = boxes.find(names, listed[FILE].tolist(), list(cells), rows)
+    kept = listed.drop(columns=[column, PHOTO], errors="ignore")
+    numbers: Counter[str] = Counter()
+    parts = []
+    for name, row, own in zip(names, kept.to_dict("records"), found, strict=True):
+        if isinstance(own, ImageError) or not own:
+            parts.append({**row, PHOTO: name, BOX: own or None})
+            continue
+        for box in own:
+            numbers[name] += 1
+            image = f"{name}#{numbers[name]}"
+            parts.append({**row, "image": image, PHOTO: name, BOX: str(box)})
+    return pd.DataFrame(parts, dtype=object)
+
+
+def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:
+    """Returns a row for all labels of a photo or a group: the deepest node that most evidence names.
+
+    Each label with an answer has one vote, which is divided where the answer is: among several
+    answers, or by the model's own probabilities.
+
+    Args:
+        labels: See `label_images`.
+        by: The column that says what belongs together.
+        tree: The label tree.
+
+    Returns:
+        The columns `by`, placement (None if nothing was answered), rank, confidence (the node's
+        share of the evidence), labels (how many there are) and answered (how many of them have an
+        answer).
+    """
+    import pandas as pd
+
+    rows = []
+    for name, own in labels.groupby(by, sort=False):
+        votes = [vote for answer in own["evidence"] for vote in answer]
+        row: dict[str, Any] = {by: name, "placement": None, "rank": None, "confidence": None}
+        if votes:
+            nodes, weights = zip(*votes, strict=True)
+            paths = weighted_paths(tree, [nodes], [weights])
+            (node,), (share,) = paths.at(paths.depths(_MAJORITY))
+            row["placement"] = "/".join(tree.path(node))
+            row["rank"] = tree.ranks[node]
+            row["confidence"] = round(float(share), 4)
+        elif own["failure"].isna().any():
+            row["placement"] = tree.labels[tree.root]
+        row["labels"] = len(own)
+        row["answered"] = int(own["evidence"].map(bool).sum())
+        rows.append(row)
+    return pd.DataFrame(rows, dtype=object)
+
+
 def label_images(
     classifier: Classifier,
     images: pd.DataFrame,
@@ -185,8 +271,9 @@ def label_images(
     Returns:
         One row per image, in the order given: `COLUMNS`, the other columns of `images`, nodes (the
         path with the confidence of each node), again (whether the image may get an answer later),
-        and why the label should be reviewed: "failed", "not the subject", "off the tree", "cut
-        off", "no label", "doubtful" (see `Classification`), "unsure", or None.
+        evidence (see `Classification`), and why the label should be reviewed: "failed", "not the
+        subject", "off the tree", "cut off", "no label", "doubtful" (see `Classification`),
+        "unsure", or None.
 
     Raises:
         ModelError: If the model cannot answer at all, or has stopped answering.
@@ -206,6 +293,9 @@ def label_images(
             rows = [_cells(result, review_below) for result in found]
             labelled = pd.DataFrame(rows, index=batch.index, dtype=object)
             labelled["image"] = batch["image"]
+            if PHOTO in batch:  # the box of a photo that failed is the reason
+                is_box = batch[BOX].map(lambda box: isinstance(box, str))
+                batch = batch.assign(**{BOX: batch[BOX].where(is_box, None)})
             parts = [labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]]
             batches.append(pd.concat(parts, axis=1))
             if write is not None:
@@ -241,13 +331,14 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
         "not the subject": found.not_subject,
         "off the tree": found.off_tree,
         "cut off": found.cut > 0,
-        "no label": len(found.path) == 1,
+        "no label": len(found.path) == 1 and bool(found.evidence),
         "doubtful": found.doubtful,
         "unsure": found.confidence is not None and found.confidence < review_below,
     }
     holding = [reason for reason, holds in reasons.items() if holds]
     row = label_cells(found)
     row["again"] = found.again
+    row["evidence"] = found.evidence
     row["why"] = holding[0] if holding else None
     return row
 
@@ -273,7 +364,7 @@ def csv_of(labels: pd.DataFrame, *, header: bool = True) -> str:
 
     Cells that a spreadsheet would take for a formula are made harmless.
     """
-    cells = labels.drop(columns="nodes").map(_cell)
+    cells = labels.drop(columns="nodes", errors="ignore").map(_cell)
     text: str = cells.to_csv(index=False, header=header, lineterminator="\n")
     return text
 

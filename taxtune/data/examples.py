@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from taxtune.data.boxes import Box, Boxes, cut_box
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
@@ -25,6 +26,9 @@ from taxtune.images import check_images, is_image_data, store_image
 from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 __all__ = ["Example", "distinct", "load_examples", "note_repeated"]
 
@@ -51,6 +55,8 @@ class Example:
             column.
         group: The name of the group of images that it belongs to, see `taxtune.metrics.groups`; ""
             for one of its own.
+        cut_from: The photo that the image is cut out of; None for a whole one.
+        box: The box in it, relative to the upright photo.
     """
 
     id: str
@@ -60,6 +66,18 @@ class Example:
     sha256: str = ""
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)
     group: str = ""
+    cut_from: Path | None = None
+    box: Box | None = None
+
+    @property
+    def photo(self) -> Path:
+        """The file that the camera wrote: the image, or what it is cut out of."""
+        return self.cut_from or self.image
+
+    @property
+    def name(self) -> str:
+        """What people know the image by: its file's name, of a box with its number: "1.jpg#2"."""
+        return self.photo.name + (self.id[self.id.rindex("#") :] if self.box else "")
 
 
 def load_examples(
@@ -76,6 +94,7 @@ def load_examples(
     part: Domain | None = None,
     skip_broken: bool = False,
     columns: Sequence[str] = (),
+    boxes: Boxes | None = None,
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
 
@@ -98,6 +117,8 @@ def load_examples(
         part: What `taxonomy` is a part of. Labels elsewhere on the whole tree are left out.
         skip_broken: Leave out, and note, images that are missing or unreadable. All are decoded.
         columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
+        boxes: Where the boxes of the photos are: each is an example of its own, whose crop is
+            written to `folder`. Photos without a box are left out and counted.
 
     Returns:
         The examples, in the order of the source, each image once. Every image has been decoded,
@@ -111,6 +132,8 @@ def load_examples(
     """
     opened = _Opened.of(source, kind, images)
     further = [column for column in columns if column not in EXIF]
+    if boxes is not None and boxes.file is None:
+        further.append(boxes.column)
     records: list[Record] = []
     problems = Problems()
     with problems.gathered():
@@ -120,7 +143,9 @@ def load_examples(
         raise DataError("There are no images in the data.", file=opened.name)
     placed = _placed(records, taxonomy, part, domain, opened.name, problems)
     examples = _stored(placed, opened, None if folder is None else Path(folder))
-    if skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
+    if boxes is not None:
+        examples = _boxed(examples, placed, opened, boxes, folder, skip_broken, problems)
+    elif skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
         examples = _decoded(examples, placed, opened, skip_broken, problems)
     with problems.gathered():
         labelled = [example for example in examples if example.target != _UNKNOWN]
@@ -271,6 +296,7 @@ def _decoded(
     opened: _Opened,
     skip_broken: bool,
     problems: Problems,
+    then: Callable[[Path, Image.Image], None] | None = None,
 ) -> list[Example]:
     """Returns the examples whose images can be decoded, with their content hashes.
 
@@ -283,12 +309,96 @@ def _decoded(
         for example, (record, _) in zip(examples, placed, strict=True):
             named[example.image] = f"{file}, {record.where}"
     files = [example.image for example in examples]
-    hashes = check_images(files, named_in=named, skip_broken=skip_broken, problems=problems)
+    hashes = check_images(
+        files, named_in=named, skip_broken=skip_broken, problems=problems, then=then
+    )
     if not hashes and not problems:
         message = f"None of the {len(examples):,} images can be used."
         raise ImageError(message, file=opened.name, remedy="Check the paths.")
     there = [example for example in examples if example.image in hashes]
     return [replace(example, sha256=hashes[example.image]) for example in there]
+
+
+def _boxed(
+    examples: Sequence[Example],
+    placed: Sequence[tuple[Record, int]],
+    opened: _Opened,
+    boxes: Boxes,
+    folder: str | Path | None,
+    skip_broken: bool,
+    problems: Problems,
+) -> list[Example]:
+    """Returns an example for each box of the photos, with its crop; none if a box cannot be used."""
+    if folder is None:
+        remedy = "Give `folder`, the folder to write them to."
+        raise DataError("The boxes are cut out into files.", file=opened.name, remedy=remedy)
+    found: list[list[Box] | ImageError] = []
+    with problems.gathered():
+        found += boxes.find(
+            names=[example.id for example in examples],
+            photos=[example.image for example in examples],
+            cells=[record.cells.get(boxes.column) for record, _ in placed],
+            rows=[record.where for record, _ in placed],
+        )
+    if not found:
+        return []
+    _note_unboxed(examples, found, opened.name)
+    parts = []
+    records = []
+    numbers: Counter[Path] = Counter()
+    for example, own_boxes, record in zip(examples, found, placed, strict=True):
+        for box in [] if isinstance(own_boxes, ImageError) else own_boxes:
+            numbers[example.image] += 1
+            id = f"{example.id}#{numbers[example.image]}"
+            group = example.group or example.id
+            part = replace(example, id=id, cut_from=example.image, box=box, group=group)
+            parts.append(part)
+            records.append(record)
+    wanted: dict[Path, list[Box]] = {}
+    for part in parts:
+        if part.box is not None:
+            wanted.setdefault(part.photo, []).append(part.box)
+    crops: dict[tuple[Path, Box | None], Path] = {}
+
+    def cut(photo: Path, image: Image.Image) -> None:
+        for box in wanted[photo]:
+            crops[photo, box] = cut_box(image, box, boxes.margin, Path(folder))
+
+    cut_out = []
+    for part in _decoded(parts, records, opened, skip_broken, problems, cut):
+        crop = crops[part.photo, part.box]
+        cut_out.append(replace(part, image=crop, sha256=crop.stem))
+    return cut_out
+
+
+def _note_unboxed(
+    examples: Sequence[Example], found: Sequence[list[Box] | ImageError], source: str
+) -> None:
+    """Notes the photos without a box, which are left out.
+
+    Raises:
+        DataError: If none has a box.
+    """
+    failures = []
+    missed = []
+    empty = 0
+    for example, boxes in zip(examples, found, strict=True):
+        if isinstance(boxes, ImageError):
+            failures.append(f"{example.id} ({boxes})")
+        elif not boxes:
+            empty += 1
+            if example.target > 0:
+                missed.append(example.id)
+    if empty + len(failures) == len(examples):
+        remedy = "Check `data.box` and `data.least_confidence`."
+        raise DataError("None of the photos has a box.", file=source, remedy=remedy)
+    if empty:
+        text = f"{source}: {empty:,} of {len(examples):,} photos have no box and are left out"
+        if missed:
+            text += f"; {len(missed):,} of them have a label below the root: {_some(missed)}"
+        note(text)
+    if failures:
+        note(f"{source}: {len(failures):,} photos are left out: {_some(failures)}")
 
 
 def _with_exif(examples: list[Example], columns: Sequence[str]) -> list[Example]:
@@ -297,7 +407,7 @@ def _with_exif(examples: list[Example], columns: Sequence[str]) -> list[Example]
         return examples
     complete = []
     for example in examples:
-        context = {**example.context, **exif_values(example.image, columns)}
+        context = {**example.context, **exif_values(example.photo, columns)}
         complete.append(replace(example, context=context))
     return complete
 
