@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from taxtune.answers.classifier_scores import few
 from taxtune.data import Example
-from taxtune.data.boxes import Boxes, cut_out
+from taxtune.data.boxes import Boxes, cut_box, relative_box
 from taxtune.data.context import EXIF, Variable, blank, exif_values, values_of
 from taxtune.errors import DataError, ImageError, TemplateError
-from taxtune.images import content_hash, is_image_data, store_image
+from taxtune.images import content_hash, is_image_data, load_image, store_image
 from taxtune.metrics.names import metric_name
 from taxtune.models import AnswerStore, Failure, Model, Request
 from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
@@ -303,11 +303,13 @@ class Classifier:
                     own_cells = cells[i] if cells else {}
                     context = self._context_of(i, file, own_cells)
                     if self.boxes is not None and BOX in own_cells:
-                        crop = cut_out(file, own_cells[BOX], self.boxes.margin, Path(folder))
-                        if crop is None:
+                        box = relative_box(file, own_cells[BOX])
+                        if box is None:
                             classified[i] = self._undetected(names[i])
                             continue
-                        file = crop
+                        if isinstance(box, ImageError):
+                            raise box
+                        file = cut_box(load_image(file), box, self.boxes.margin, Path(folder))
                     example = Example(names[i], file, "", 0, content_hash(file), context)
                     own_requests, _ = self._asker.requests(self._parsed, [example])
                     requests += own_requests

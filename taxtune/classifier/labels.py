@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
 from taxtune.classifier.classifier import BOX, COLUMNS, Classification, Classifier
-from taxtune.data.boxes import Boxes
+from taxtune.data.boxes import Box, Boxes
 from taxtune.data.names import find_file
 from taxtune.data.sources import walk_images
-from taxtune.errors import DataError, ImageError, ModelError
+from taxtune.errors import DataError, ModelError
 from taxtune.images import IMAGE_SUFFIXES, lacking_decoder
 from taxtune.policies.paths import weighted_paths
 from taxtune.progress import Display, note, showing, track
@@ -193,25 +192,18 @@ def list_boxes(listed: pd.DataFrame, boxes: Boxes) -> pd.DataFrame:
     Raises:
         DataError: If a box cannot be used; it names all such boxes.
     """
-    import pandas as pd
-
-    names = listed["image"].tolist()
+    photos = listed["image"].tolist()
     column = boxes.column if boxes.file is None else BOX
-    cells = listed[column] if column in listed else [None] * len(listed)
+    cells = listed[column] if column in listed else photos
     rows = [f"image {i + 1}" for i in range(len(listed))]
-    found = boxes.find(names, listed[FILE].tolist(), list(cells), rows)
-    kept = listed.drop(columns=[column, PHOTO], errors="ignore")
-    numbers: Counter[str] = Counter()
-    parts = []
-    for name, row, own in zip(names, kept.to_dict("records"), found, strict=True):
-        if isinstance(own, ImageError) or not own:
-            parts.append({**row, PHOTO: name, BOX: own or None})
-            continue
-        for box in own:
-            numbers[name] += 1
-            image = f"{name}#{numbers[name]}"
-            parts.append({**row, "image": image, PHOTO: name, BOX: str(box)})
-    return pd.DataFrame(parts, dtype=object)
+    parts = boxes.find(photos, listed[FILE].tolist(), list(cells), rows)
+    places = [part.place for part in parts]
+    listed = listed.drop(columns=[column, PHOTO], errors="ignore").iloc[places]
+    return listed.reset_index(drop=True).assign(
+        image=[part.name for part in parts],
+        photo=[photos[place] for place in places],
+        box=[str(part.box) if isinstance(part.box, Box) else part.box for part in parts],
+    )
 
 
 def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:

@@ -15,33 +15,29 @@ from pydantic import BaseModel, Field, ValidationError
 
 from taxtune.data.names import match_names
 from taxtune.errors import DataError, ImageError, shortened
-from taxtune.images import load_image, store_image, upright_size
+from taxtune.images import store_image, upright_size
 from taxtune.progress import note
 from taxtune.tables import read_text
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Box", "Boxes", "crop_area", "cut_box", "cut_out"]
+__all__ = ["Box", "Boxes", "Part", "crop_area", "cut_box", "relative_box"]
 
-#: The category that is asked about in a detector's file that has it; in others all are.
+#: The category of detections that is asked about where there is one of this name, else all are.
 _ASKED = "animal"
-#: Pixels that a side of a crop has at least, where the image has them.
-_LEAST_SIDE = 64
-#: Share of the image's side by which a box may stick out; it is clipped.
-_SLACK = 0.01
-#: Of a pixel: what the digits of a relative box may be off.
-_ROUNDING = 0.02
-_QUALITY = 95  # of JPEG
+_LEAST_SIDE = 64  # pixels of a crop, where the image has them
+_SLACK = 0.01  # of a side: a box may stick out so far, and is clipped
+_ROUNDING = 0.02  # pixels that the digits of a relative box may be off
 _BETWEEN = re.compile(r"[\s,;()\[\]]+")
 _FORM = (
-    'A box is x, y, width and height, such as "0.1,0.2,0.3,0.4": shares of the image\'s width and '
-    "height where none is above 1, else pixels of the upright image."
+    'A box is x, y, width and height, such as "0.1,0.2,0.3,0.4": shares of the width and the height '
+    "of the upright image where none is above 1, and otherwise pixels."
 )
 
 
 class Box(NamedTuple):
-    """A part of an image: its left upper corner and its size, in shares of the image's or in pixels."""
+    """A part of an upright image: left, top, width, height; relative to the image's, or pixels."""
 
     x: float
     y: float
@@ -50,14 +46,14 @@ class Box(NamedTuple):
 
     def __str__(self) -> str:
         """Returns the box as a table has it."""
-        return ",".join(f"{share:.6g}" for share in self)
+        return ",".join(f"{value:.6g}" for value in self)
 
     @classmethod
     def parse(cls, cell: object) -> Box | None:
-        """Returns the box of a cell; None for an empty one.
+        """Returns the box of a cell, text or four numbers; None for an empty one.
 
         Raises:
-            ValueError: If it is no box.
+            ImageError: If it is no box.
         """
         if cell is None or cell != cell:
             return None
@@ -65,43 +61,57 @@ class Box(NamedTuple):
         try:
             numbers = [float(part) for part in parts if part != ""]  # type: ignore[attr-defined]
         except (TypeError, ValueError):
-            raise ValueError("is not four numbers") from None
+            numbers = [math.nan]
         if not numbers:
             return None
         if len(numbers) != 4 or not all(map(math.isfinite, numbers)):
-            raise ValueError("is not four numbers")
+            raise ImageError("The box is not four numbers.", value=cell, remedy=_FORM)
         box = cls(*numbers)
         if min(box.width, box.height) <= 0:
-            raise ValueError("has no area")
+            raise ImageError("The box has no area.", value=cell, remedy=_FORM)
         return box
 
-    def within(self, width: int, height: int) -> Box:
+    def relative(self, width: int, height: int) -> Box:
         """Returns the box relative to an image of a size in pixels, clipped where it sticks out a bit.
 
         Raises:
-            ValueError: If it sticks out further than a pixel and a hundredth of the side.
+            ImageError: If it sticks out by more than a pixel and a hundredth of the side.
         """
-        sides = (1.0, 1.0) if max(self) <= 1 else (float(width), float(height))
-        spans = []
-        starts = zip(self[:2], self[2:], sides, (width, height), strict=True)
-        for start, length, side, pixels in starts:
+        pixels = (width, height)
+        sides = (1, 1) if max(self) <= 1 else pixels
+        lows = []
+        lengths = []
+        for start, length, side, count in zip(self[:2], self[2:], sides, pixels, strict=True):
             low = start / side
             high = (start + length) / side
-            slack = max(1 / pixels, _SLACK)
+            slack = max(1 / count, _SLACK)
             if low < -slack or high > 1 + slack or low >= 1 or high <= 0:
-                raise ValueError(f"is outside the image of {width} × {height} pixels")
+                message = f"The box is outside the image of {width} × {height} pixels."
+                raise ImageError(message, value=str(self), remedy=_FORM)
             low = max(low, 0.0)
-            spans.append((low, min(high, 1.0) - low))
-        (x, w), (y, h) = spans
-        return Box(*(round(share, 6) for share in (x, y, w, h)))
+            lows.append(round(low, 6))
+            lengths.append(round(min(high, 1.0) - low, 6))
+        return Box(*lows, *lengths)
+
+
+class Part(NamedTuple):
+    """A box of a photo, or a photo without any.
+
+    Attributes:
+        place: Which of the photos it is of.
+        name: What it is called: "1.jpg#2", or as the photo.
+        box: The box, relative to the photo; None without one, or why it is not known.
+    """
+
+    place: int
+    name: str
+    box: Box | ImageError | None
 
 
 class _Detection(BaseModel):
     category: str
     conf: float
-    bbox: tuple[Annotated[float, Field(ge=-_SLACK, le=1, allow_inf_nan=False)], ...] = Field(
-        min_length=4, max_length=4
-    )
+    bbox: tuple[Annotated[float, Field(ge=-_SLACK, le=1, allow_inf_nan=False)], ...]
 
 
 class _Photo(BaseModel):
@@ -110,11 +120,8 @@ class _Photo(BaseModel):
     failure: str | None = None
 
 
-_UNSEEN = _Photo(file="", failure="its file does not name the photo")
-
-
 class _Detections(BaseModel):
-    """A file of detections in MegaDetector's format: https://lila.science/megadetector-output-format."""
+    """MegaDetector's results, as https://lila.science/megadetector-output-format has them."""
 
     images: list[_Photo]
     detection_categories: dict[str, str]
@@ -126,7 +133,7 @@ class Boxes:
 
     Attributes:
         column: The column of the boxes, in a table.
-        file: A detector's file, in place of the column.
+        file: MegaDetector's file, in place of the column.
         margin: What is added on each side, as a share of the box's longer side, at least 0.
         least_confidence: The confidence below which a detection does not count, in [0, 1].
     """
@@ -142,94 +149,105 @@ class Boxes:
         photos: Sequence[Path],
         cells: Sequence[object],
         rows: Sequence[str],
-    ) -> list[list[Box] | ImageError]:
-        """Returns the boxes of photos, relative to them, or why they are not known, in their order.
+    ) -> list[Part]:
+        """Returns the boxes of photos, in their order; of a photo without a box itself.
 
         Args:
-            names: What the photos are called, which a detector's file may call them, too.
+            names: What the photos are called, here and in the detector's file.
             photos: Their files.
-            cells: The cell of the column for each photo; not used if there is a detector's file.
+            cells: The cell of the column for each.
             rows: Where each is named ("row 3"), for messages.
 
         Raises:
-            DataError: If boxes cannot be used, with all of them; or the file cannot.
+            DataError: If boxes cannot be used, with all of them, or the file cannot.
         """
-        given: Sequence[Sequence[object] | ImageError] = [[cell] for cell in cells]
+        given: Sequence[Sequence[object]] = [[cell] for cell in cells]
         if self.file is not None:
-            given = self._detected(self.file, names)
-        found: list[list[Box] | ImageError] = []
+            given = _detected(self.file, self.least_confidence, names)
+        parts = []
         faults = []
-        for photo, own_cells, row in zip(photos, given, rows, strict=True):
-            if isinstance(own_cells, ImageError):
-                found.append(own_cells)
-                continue
-            own = []
+        numbers: Counter[Path] = Counter()
+        for place, own_cells in enumerate(given):
+            name = names[place]
+            boxes: list[Box | ImageError | None] = []
             for cell in own_cells:
                 try:
-                    own += _boxes_within(photo, cell)
-                except ValueError as error:
-                    faults.append(f"  {row}: {photo.name}: the box {cell!r:.60} {error}")
-            found.append(own)
+                    boxes.append(relative_box(photos[place], cell))
+                except ImageError as error:
+                    faults.append(f"  {rows[place]}: {name}: {error.message} (got {cell!r:.60})")
+            for box in boxes or [None]:
+                own_name = name
+                if isinstance(box, Box):
+                    numbers[photos[place]] += 1
+                    own_name = f"{name}#{numbers[photos[place]]}"
+                parts.append(Part(place, own_name, box))
         if faults:
             listed = "\n".join(shortened(faults, 20))
             count = "1 box" if len(faults) == 1 else f"{len(faults):,} boxes"
-            message = f"{count} cannot be used:\n{listed}\n{_FORM}"
-            raise DataError(message, file=self.file)
-        return found
-
-    def _detected(self, file: Path, names: Sequence[str]) -> list[list[Box] | ImageError]:
-        """Returns the boxes that the detector's file has of photos; notes which there are."""
-        detections = _read_detections(file)
-        entries = {photo.file: photo for photo in detections.images}
-        matches = match_names(names, entries)
-        if not matches:
-            remedy = (
-                f"Its first photo is {next(iter(entries), None)!r}, the first here {names[0]!r}."
-            )
-            raise DataError("The file has no detections of these photos.", file=file, remedy=remedy)
-        categories = detections.detection_categories
-        has_animals = _ASKED in map(str.casefold, categories.values())
-        found: list[list[Box] | ImageError] = []
-        counts: Counter[str] = Counter()
-        for name in names:
-            photo = entries.get(matches.get(name, ""), _UNSEEN)
-            if photo.failure is not None:
-                found.append(ImageError(f"The detector failed: {photo.failure}"))
-                continue
-            boxes = []
-            for detection in photo.detections or ():
-                category = categories.get(detection.category, "unknown").casefold()
-                if detection.conf < self.least_confidence:
-                    continue
-                counts[category] += 1
-                if category == _ASKED or not has_animals:
-                    boxes.append(Box(*detection.bbox))
-            found.append(boxes)
-        self._note(len(names), len(entries) - len(matches), counts)
-        return found
-
-    def _note(self, photos: int, others: int, counts: Counter[str]) -> None:
-        told = ", ".join(f"{count:,} {category}" for category, count in counts.most_common())
-        text = (
-            f"boxes of {photos:,} photos with a confidence of {self.least_confidence:g} or more: "
-        )
-        text += told or "none"
-        if counts.keys() - {_ASKED} and _ASKED in counts:
-            text += f"; those of the category {_ASKED} are asked about"
-        if others:
-            text += f"; {others:,} more photos of the file are not here"
-        note(f"{self.file}: {text}")
+            raise DataError(f"{count} cannot be used:\n{listed}\n{_FORM}", file=self.file)
+        return parts
 
 
-def _boxes_within(photo: Path, cell: object) -> list[Box]:
-    """Returns the box of a cell, relative to its photo; none for an empty cell."""
+def relative_box(photo: Path, cell: object) -> Box | ImageError | None:
+    """Returns the box of a cell, relative to its photo; None for an empty cell.
+
+    A reason why the box is not known is returned as it is.
+
+    Raises:
+        ImageError: If the box cannot be used.
+    """
+    if isinstance(cell, ImageError):
+        return cell
     box = Box.parse(cell)
     if box is None:
-        return []
+        return None
     try:
-        return [box.within(*upright_size(photo))]
+        width, height = upright_size(photo)
     except ImageError:  # told with all images that cannot be read
-        return [box]
+        return box
+    return box.relative(width, height)
+
+
+def _detected(file: Path, least: float, names: Sequence[str]) -> list[list[Box | ImageError]]:
+    """Returns the boxes that a detector's file has of photos; notes what else it has."""
+    content = _read_detections(file)
+    entries = {photo.file: photo for photo in content.images}
+    matches = match_names(names, entries)
+    if not matches:
+        remedy = f"Its first photo is {next(iter(entries), None)!r}, the first here {names[0]!r}."
+        message = "The file has no detections of these photos."
+        raise DataError(message, file=file, remedy=remedy)
+    categories = {key: name.casefold() for key, name in content.detection_categories.items()}
+    lacking = _Photo(file="", failure="its file does not name the photo")
+    found: list[list[Box | ImageError]] = []
+    counts: Counter[str] = Counter()
+    failed = []
+    for name in names:
+        photo = entries.get(matches.get(name, ""), lacking)
+        boxes: list[Box | ImageError] = []
+        for detection in photo.detections or ():
+            if detection.conf < least:
+                continue
+            category = categories.get(detection.category, "unknown")
+            counts[category] += 1
+            if category == _ASKED or _ASKED not in categories.values():
+                boxes.append(Box(*detection.bbox))
+        if photo.failure is not None:
+            boxes = [ImageError(f"The detector failed: {photo.failure}")]
+            failed.append(name)
+        found.append(boxes)
+    told = ", ".join(f"{count:,} {category}" for category, count in counts.most_common())
+    text = f"{file}: boxes with a confidence of {least:g} or more: {told or 'none'}"
+    if _ASKED in counts and len(counts) > 1:
+        text += f", of which those of the category {_ASKED} are asked about"
+    if failed:
+        text += (
+            f"; the detector failed on {len(failed):,} photos: {', '.join(shortened(failed, 5))}"
+        )
+    if len(entries) > len(matches):
+        text += f"; {len(entries) - len(matches):,} photos of the file are not here"
+    note(text)
+    return found
 
 
 def _read_detections(file: Path) -> _Detections:
@@ -240,12 +258,12 @@ def _read_detections(file: Path) -> _Detections:
         lines = []
         for fault in error.errors():
             place = ".".join(map(str, fault["loc"]))
-            lines.append(f"  {place or 'all'}: {fault['msg']} (got {fault['input']!r:.60})")
+            lines.append(f"  {place}: {fault['msg']} (got {fault['input']!r:.60})")
         listed = "\n".join(shortened(lines, 20))
         raise DataError(
-            f"The file does not have MegaDetector's format:\n{listed}\nGive its results as "
-            "{images: [{file, detections: [{category, conf, bbox}]}], detection_categories}, each "
-            "bbox with x, y, width and height as shares of the image's.",
+            f"The file does not have MegaDetector's format:\n{listed}\nIt has images, each with file "
+            "and detections, each of these with category, conf and bbox (x, y, width and height, "
+            "relative), and detection_categories.",
             file=file,
         ) from None
 
@@ -257,7 +275,7 @@ def crop_area(width: int, height: int, box: Box, margin: float) -> tuple[int, in
     too narrow for the square it takes the whole side.
 
     Args:
-        width: The image's width.
+        width: The image's width in pixels.
         height: Its height.
         box: The box, relative to the image.
         margin: See `Boxes`.
@@ -279,24 +297,9 @@ def crop_area(width: int, height: int, box: Box, margin: float) -> tuple[int, in
     return left, upper, right, lower
 
 
-def cut_out(photo: Path, cell: object, margin: float, folder: Path) -> Path | None:
-    """Writes the crop of a photo's box; returns None where the cell has no box.
-
-    Raises:
-        ImageError: If the photo or its box cannot be used; a cell may be the reason why.
-    """
-    if isinstance(cell, ImageError):
-        raise cell
-    try:
-        boxes = _boxes_within(photo, cell)
-    except ValueError as error:
-        raise ImageError(f"The box {error}.", value=cell, remedy=_FORM) from None
-    return cut_box(load_image(photo), boxes[0], margin, folder) if boxes else None
-
-
 def cut_box(image: Image.Image, box: Box, margin: float, folder: Path) -> Path:
-    """Writes the crop of a box, relative to its image; the file's name is the hash of its content."""
+    """Writes the crop of a relative box, as JPEG; the file's name is the hash of its content."""
     crop = image.crop(crop_area(image.width, image.height, box, margin))
     stream = io.BytesIO()
-    crop.save(stream, "JPEG", quality=_QUALITY, subsampling=0)
+    crop.save(stream, "JPEG", quality=95, subsampling=0)
     return store_image(stream.getvalue(), folder)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from taxtune.data.boxes import Box, Boxes, cut_box
+from taxtune.data.boxes import Box, Boxes, Part, cut_box
 from taxtune.data.context import EXIF, exif_values
+from taxtune.data.grouping import BURST, find_bursts, group_columns, with_groups
 from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
 from taxtune.data.sources import (
@@ -94,6 +95,7 @@ def load_examples(
     part: Domain | None = None,
     skip_broken: bool = False,
     columns: Sequence[str] = (),
+    group: str | None = None,
     boxes: Boxes | None = None,
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
@@ -117,6 +119,7 @@ def load_examples(
         part: What `taxonomy` is a part of. Labels elsewhere on the whole tree are left out.
         skip_broken: Leave out, and note, images that are missing or unreadable. All are decoded.
         columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
+        group: Which images belong together, as in a recipe (`data.group`).
         boxes: Where the boxes of the photos are: each is an example of its own, whose crop is
             written to `folder`. Photos without a box are left out and counted.
 
@@ -131,18 +134,21 @@ def load_examples(
         ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
     opened = _Opened.of(source, kind, images)
-    further = [column for column in columns if column not in EXIF]
+    kept_columns = [column for column in columns if column not in EXIF]
+    further = dict.fromkeys([*kept_columns, *group_columns(group)])
     if boxes is not None and boxes.file is None:
-        further.append(boxes.column)
+        further[boxes.column] = None
     records: list[Record] = []
     problems = Problems()
     with problems.gathered():
-        records += opened.records(image_column, label_column, pattern, further)
+        records += opened.records(image_column, label_column, pattern, [*further])
     if not records:
         problems.tell()
         raise DataError("There are no images in the data.", file=opened.name)
+    finder = LabelFinder(taxonomy, part) if opened.kind == "folder" else None
+    records = with_groups(records, group, finder)
     placed = _placed(records, taxonomy, part, domain, opened.name, problems)
-    examples = _stored(placed, opened, None if folder is None else Path(folder))
+    examples = _stored(placed, opened, None if folder is None else Path(folder), kept_columns)
     if boxes is not None:
         examples = _boxed(examples, placed, opened, boxes, folder, skip_broken, problems)
     elif skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
@@ -152,6 +158,11 @@ def load_examples(
         kept, repeated = distinct(labelled, source=opened.name)
     problems.tell()
     note_repeated(repeated)
+    if group == BURST:
+        bursts = find_bursts([example.photo for example in kept])
+        kept = [
+            replace(one, group=burst or one.group) for one, burst in zip(kept, bursts, strict=True)
+        ]
     return _with_exif(kept, columns)
 
 
@@ -246,7 +257,10 @@ def _placed(
 
 
 def _stored(
-    placed: Sequence[tuple[Record, int]], opened: _Opened, folder: Path | None
+    placed: Sequence[tuple[Record, int]],
+    opened: _Opened,
+    folder: Path | None,
+    columns: Sequence[str],
 ) -> list[Example]:
     """Returns the records as examples. Images that are in no file are written to a folder.
 
@@ -263,7 +277,14 @@ def _stored(
             faults.append(f"  {record.where}: {error}")
             continue
         examples.append(
-            Example(id=id, image=file, label=record.label, target=node, context=record.cells)
+            Example(
+                id=id,
+                image=file,
+                label=record.label,
+                target=node,
+                context={column: record.cells[column] for column in columns},
+                group=record.group,
+            )
         )
     if faults:
         listed = "\n".join(shortened(faults, 20))
@@ -331,33 +352,35 @@ def _boxed(
     """Returns an example for each box of the photos, with its crop; none if a box cannot be used."""
     if folder is None:
         remedy = "Give `folder`, the folder to write them to."
-        raise DataError("The boxes are cut out into files.", file=opened.name, remedy=remedy)
-    found: list[list[Box] | ImageError] = []
+        raise DataError("Boxes are cut out into files.", file=opened.name, remedy=remedy)
+    parts: list[Part] = []
     with problems.gathered():
-        found += boxes.find(
+        parts += boxes.find(
             names=[example.id for example in examples],
             photos=[example.image for example in examples],
             cells=[record.cells.get(boxes.column) for record, _ in placed],
             rows=[record.where for record, _ in placed],
         )
-    if not found:
-        return []
-    _note_unboxed(examples, found, opened.name)
-    parts = []
+    uncut = []
     records = []
-    numbers: Counter[Path] = Counter()
-    for example, own_boxes, record in zip(examples, found, placed, strict=True):
-        for box in [] if isinstance(own_boxes, ImageError) else own_boxes:
-            numbers[example.image] += 1
-            id = f"{example.id}#{numbers[example.image]}"
-            group = example.group or example.id
-            part = replace(example, id=id, cut_from=example.image, box=box, group=group)
-            parts.append(part)
-            records.append(record)
+    missed = []
     wanted: dict[Path, list[Box]] = {}
     for part in parts:
-        if part.box is not None:
-            wanted.setdefault(part.photo, []).append(part.box)
+        photo = examples[part.place]
+        if not isinstance(part.box, Box):
+            missed.append(photo.target > 0)
+            continue
+        group = photo.group or photo.id
+        uncut.append(replace(photo, id=part.name, group=group, cut_from=photo.image, box=part.box))
+        records.append(placed[part.place])
+        wanted.setdefault(photo.image, []).append(part.box)
+    if parts and not uncut:
+        raise DataError("None of the photos has a box.", file=opened.name)
+    if missed:
+        note(
+            f"{opened.name}: {len(missed):,} photos without a box are left out, "
+            f"{sum(missed):,} of them with a label below the root"
+        )
     crops: dict[tuple[Path, Box | None], Path] = {}
 
     def cut(photo: Path, image: Image.Image) -> None:
@@ -365,40 +388,10 @@ def _boxed(
             crops[photo, box] = cut_box(image, box, boxes.margin, Path(folder))
 
     cut_out = []
-    for part in _decoded(parts, records, opened, skip_broken, problems, cut):
-        crop = crops[part.photo, part.box]
-        cut_out.append(replace(part, image=crop, sha256=crop.stem))
+    for example in _decoded(uncut, records, opened, skip_broken, problems, cut):
+        crop = crops[example.photo, example.box]
+        cut_out.append(replace(example, image=crop, sha256=crop.stem))
     return cut_out
-
-
-def _note_unboxed(
-    examples: Sequence[Example], found: Sequence[list[Box] | ImageError], source: str
-) -> None:
-    """Notes the photos without a box, which are left out.
-
-    Raises:
-        DataError: If none has a box.
-    """
-    failures = []
-    missed = []
-    empty = 0
-    for example, boxes in zip(examples, found, strict=True):
-        if isinstance(boxes, ImageError):
-            failures.append(f"{example.id} ({boxes})")
-        elif not boxes:
-            empty += 1
-            if example.target > 0:
-                missed.append(example.id)
-    if empty + len(failures) == len(examples):
-        remedy = "Check `data.box` and `data.least_confidence`."
-        raise DataError("None of the photos has a box.", file=source, remedy=remedy)
-    if empty:
-        text = f"{source}: {empty:,} of {len(examples):,} photos have no box and are left out"
-        if missed:
-            text += f"; {len(missed):,} of them have a label below the root: {_some(missed)}"
-        note(text)
-    if failures:
-        note(f"{source}: {len(failures):,} photos are left out: {_some(failures)}")
 
 
 def _with_exif(examples: list[Example], columns: Sequence[str]) -> list[Example]:

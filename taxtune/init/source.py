@@ -14,7 +14,7 @@ from taxtune.data.boxes import Box
 from taxtune.data.columns import BOXES, IMAGES, LABELS, find_column, named
 from taxtune.data.names import find_file
 from taxtune.data.sources import LISTS, read_folder, read_labelled, walk_images
-from taxtune.errors import DataError, Problems
+from taxtune.errors import DataError, ImageError, Problems
 from taxtune.images import IMAGE_SUFFIXES
 from taxtune.progress import Display, showing
 from taxtune.tables import read_table
@@ -178,7 +178,7 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
 def _are_boxes(values: list[str]) -> bool:
     try:
         boxes = [Box.parse(value) for value in values]
-    except ValueError:
+    except ImageError:
         return False
     return any(boxes)
 
