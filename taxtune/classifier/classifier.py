@@ -216,6 +216,7 @@ class Classifier:
         reliability: How often answers like these were right, for the confidence of a single answer.
         guarantee: What `calibrate` guarantees of the policy.
         boxes: How boxes of photos are cut out; None for a classifier of whole images.
+        group: What images belong together, as in the run's recipe (`data.group`).
         recipe: The settings that model and mapper are made from; None if one of them was given in
             Python.
         name: What it is called: the run's name.
@@ -232,6 +233,7 @@ class Classifier:
     reliability: Reliability | None = None
     guarantee: RiskGuarantee | None = None
     boxes: Boxes | None = None
+    group: str | None = None
     recipe: Recipe | None = None
     name: str = "classifier"
 
@@ -433,6 +435,7 @@ class Classifier:
             reliability=self.reliability,
             guarantee=self.guarantee,
             boxes=self.boxes,
+            group=self.group,
         )
         write_saved(folder, saved)
         return folder

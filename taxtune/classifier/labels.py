@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
 from taxtune.classifier.classifier import BOX, COLUMNS, Classification, Classifier
-from taxtune.data.boxes import Box, Boxes
 from taxtune.data.names import find_file
 from taxtune.data.sources import walk_images
 from taxtune.errors import DataError, ModelError
 from taxtune.images import IMAGE_SUFFIXES, lacking_decoder
-from taxtune.policies.paths import weighted_paths
 from taxtune.progress import Display, note, showing, track
 from taxtune.tables import read_table
-from taxtune.taxonomy import Taxonomy
 from taxtune.untrusted import json_line, spreadsheet_cell
 
 if TYPE_CHECKING:
@@ -29,15 +26,12 @@ if TYPE_CHECKING:
 __all__ = [
     "COLUMNS",
     "FORMATS",
-    "PHOTO",
     "WORKING",
     "check_format",
     "csv_of",
-    "join_labels",
     "jsonl_of",
     "label_cells",
     "label_images",
-    "list_boxes",
     "list_images",
     "write_labels",
 ]
@@ -46,10 +40,6 @@ __all__ = [
 WORKING = ("again", "why", "evidence")
 #: The columns that come after `COLUMNS` and those of the tables that name the images.
 _ENDS = ("nodes", *WORKING)
-#: The column of the photos that boxes are in.
-PHOTO = "photo"
-#: More than half of the evidence, so that two animals of two kinds are neither.
-_MAJORITY = 0.501
 #: The column of the images' files.
 FILE = " file"
 FORMATS = (".csv", ".jsonl")
@@ -178,71 +168,6 @@ def _row(
     return {"image": image, FILE: path, **others}
 
 
-def list_boxes(listed: pd.DataFrame, boxes: Boxes) -> pd.DataFrame:
-    """Returns a row for each box of photos, "1.jpg#2", and for each photo that has none.
-
-    Args:
-        listed: See `list_images`.
-        boxes: Where the boxes are.
-
-    Returns:
-        The columns of `listed`, without that of the boxes, and `PHOTO` and `BOX` after them: the
-        box, relative to the photo, None without one, or why it is not known.
-
-    Raises:
-        DataError: If a box cannot be used; it names all such boxes.
-    """
-    photos = listed["image"].tolist()
-    column = boxes.column if boxes.file is None else BOX
-    cells = listed[column] if column in listed else photos
-    rows = [f"image {i + 1}" for i in range(len(listed))]
-    parts = boxes.find(photos, listed[FILE].tolist(), list(cells), rows)
-    places = [part.place for part in parts]
-    listed = listed.drop(columns=[column, PHOTO], errors="ignore").iloc[places]
-    return listed.reset_index(drop=True).assign(
-        image=[part.name for part in parts],
-        photo=[photos[place] for place in places],
-        box=[str(part.box) if isinstance(part.box, Box) else part.box for part in parts],
-    )
-
-
-def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:
-    """Returns a row for all labels of a photo or a group: the deepest node that most evidence names.
-
-    Each label with an answer has one vote, which is divided where the answer is: among several
-    answers, or by the model's own probabilities.
-
-    Args:
-        labels: See `label_images`.
-        by: The column that says what belongs together.
-        tree: The label tree.
-
-    Returns:
-        The columns `by`, placement (None if nothing was answered), rank, confidence (the node's
-        share of the evidence), labels (how many there are) and answered (how many of them have an
-        answer).
-    """
-    import pandas as pd
-
-    rows = []
-    for name, own in labels.groupby(by, sort=False):
-        votes = [vote for answer in own["evidence"] for vote in answer]
-        row: dict[str, Any] = {by: name, "placement": None, "rank": None, "confidence": None}
-        if votes:
-            nodes, weights = zip(*votes, strict=True)
-            paths = weighted_paths(tree, [nodes], [weights])
-            (node,), (share,) = paths.at(paths.depths(_MAJORITY))
-            row["placement"] = "/".join(tree.path(node))
-            row["rank"] = tree.ranks[node]
-            row["confidence"] = round(float(share), 4)
-        elif own["failure"].isna().any():
-            row["placement"] = tree.labels[tree.root]
-        row["labels"] = len(own)
-        row["answered"] = int(own["evidence"].map(bool).sum())
-        rows.append(row)
-    return pd.DataFrame(rows, dtype=object)
-
-
 def label_images(
     classifier: Classifier,
     images: pd.DataFrame,
@@ -285,7 +210,7 @@ def label_images(
             rows = [_cells(result, review_below) for result in found]
             labelled = pd.DataFrame(rows, index=batch.index, dtype=object)
             labelled["image"] = batch["image"]
-            if PHOTO in batch:  # the box of a photo that failed is the reason
+            if BOX in batch:  # the box of a photo that failed is the reason
                 is_box = batch[BOX].map(lambda box: isinstance(box, str))
                 batch = batch.assign(**{BOX: batch[BOX].where(is_box, None)})
             parts = [labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]]

@@ -105,6 +105,7 @@ def load_classifier(
         reliability=saved.reliability,
         guarantee=saved.guarantee if policy is None else None,
         boxes=saved.boxes,
+        group=saved.group,
         recipe=recipe if model is None and mapper is None else None,
         name=saved.name,
     )

@@ -120,6 +120,7 @@ def classify(
     rank, confidence (the share of the scores) and failure.
     """
     from taxtune.answers.classifier_scores import read_truth
+    from taxtune.classifier.joined import list_groups
     from taxtune.classifier.truth import match_truth
     from taxtune.tuning.calibrate import CALIBRATION
 
@@ -141,7 +142,7 @@ def classify(
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")
     listed = _listed(classifier, images, image_column, candidates)
-    listed = _boxed(classifier, listed, boxes)
+    listed = _boxed(classifier, list_groups(listed, classifier.group), boxes)
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
         known = read_truth(truth, classifier.taxonomy, columns_of(context))
@@ -178,7 +179,7 @@ def _listed(
 
 def _boxed(classifier: Classifier, listed: pd.DataFrame, file: Path | None) -> pd.DataFrame:
     """Returns a row for each box of photos where there are boxes, and the images as they are elsewhere."""
-    from taxtune.classifier.labels import list_boxes
+    from taxtune.classifier.joined import list_boxes
     from taxtune.data.boxes import Boxes
 
     boxes = classifier.boxes
@@ -214,7 +215,7 @@ def _labels(
     asked = len(listed)
     plan = f"{asked:,} image{'' if asked == 1 else 's'}"
     if "photo" in listed:
-        asked = int(listed["box"].notna().sum())
+        asked = int((listed["image"] != listed["photo"]).sum())
         plan = f"{asked:,} boxes in {listed['photo'].nunique():,} photos"
     if calls > 1:
         plan += f" × {calls} answers = {asked * calls:,} VLM calls"
@@ -258,11 +259,13 @@ def _write(labels: pd.DataFrame, out: Path) -> None:
 
 def _write_joined(labels: pd.DataFrame, out: Path, classifier: Classifier) -> None:
     """Writes a row for each photo that has boxes, and for each group, beside the labels."""
-    from taxtune.classifier.labels import join_labels, write_labels
+    from taxtune.classifier.joined import GROUP, PHOTO, join_labels
+    from taxtune.classifier.labels import write_labels
 
-    for column in ("photo",):
-        if column in labels:
-            file = _beside(out, f"{column}s")
+    group = GROUP if GROUP in labels else classifier.group
+    for column, name in ((PHOTO, "photos"), (group, "groups")):
+        if column is not None and column in labels:
+            file = _beside(out, name)
             write_labels(join_labels(labels, column, classifier.taxonomy), file)
             note(f"a label for each {column} is in {file}")
 

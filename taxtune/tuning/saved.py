@@ -68,6 +68,7 @@ class Saved(BaseModel):
         reliability: How often answers like these were right.
         guarantee: What `calibrate` guarantees of the policy.
         boxes: What of photos is asked about; None for whole photos.
+        group: Which images belong together.
         taxonomy: The label tree, see `tree_columns`.
     """
 
@@ -87,6 +88,7 @@ class Saved(BaseModel):
     reliability: Reliability | None
     guarantee: RiskGuarantee | None
     boxes: Boxes | None = None
+    group: str | None = None
     taxonomy: dict[str, Any]
 
 
@@ -131,6 +133,7 @@ def save_winner(experiment: Experiment, result: TuneResult) -> None:
         reliability=_reliability(experiment.taxonomy, result),
         guarantee=None,
         boxes=None if boxes is None else replace(boxes, file=None),
+        group=recipe.data.group,
     )
     folder = Path(result.folder) / CLASSIFIER
     check_in_place(folder)
