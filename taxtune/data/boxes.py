@@ -108,10 +108,13 @@ class Part(NamedTuple):
     box: Box | ImageError | None
 
 
+_Share = Annotated[float, Field(ge=-_SLACK, le=1, allow_inf_nan=False)]
+
+
 class _Detection(BaseModel):
     category: str
     conf: float
-    bbox: tuple[Annotated[float, Field(ge=-_SLACK, le=1, allow_inf_nan=False)], ...]
+    bbox: tuple[_Share, _Share, _Share, _Share]
 
 
 class _Photo(BaseModel):

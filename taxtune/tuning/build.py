@@ -343,7 +343,8 @@ def _load_examples(
         examples = load(MANIFEST_FILE, kind="manifest")
         # Numbered in the order in which they were drawn.
         return [example for example in examples if int(example.image.stem) < data.count]
-    load = partial(load, folder=folder / "images", boxes=make_boxes(recipe))
+    crops = (folder / "images").absolute()
+    load = partial(load, folder=crops, boxes=make_boxes(recipe))
     if isinstance(data, FolderData):
         return load(recipe.path(data.path), kind="folder", skip_broken=data.skip_broken)
     images = None if data.images is None else recipe.path(data.images)
