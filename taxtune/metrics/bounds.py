@@ -26,6 +26,7 @@ __all__ = [
     "images_to_certify",
     "p_value",
     "poisson_bound",
+    "share_bound",
     "upper_bound",
 ]
 
@@ -36,16 +37,18 @@ ASSUMED_LOSS = 0.5
 _MOST_LABELLED = 2**17  # more images than these are no advice
 
 
-def upper_bound(losses: ArrayLike, confidence: float) -> float:
+def upper_bound(losses: ArrayLike, confidence: float, *, per: ArrayLike = 1.0) -> float:
     """Returns an upper confidence bound on a mean loss, in (0, 1].
 
-    It is 1 where too few losses prove nothing.
+    It is 1 where too few losses prove nothing. With `per` it is the bound of a ratio of means: the
+    bets are then against a mean of losses - ratio · per of 0 or more.
 
     Args:
         losses: Independent losses of one distribution, shape (n,), n ≥ 1, each in [0, 1], in an
             order that does not depend on them: that in which the images were drawn.
         confidence: Probability with which the mean is at most the bound, between 0 and 1, both
             excluded.
+        per: What the mean loss is divided by the mean of, shape (n,): from the loss to 1 each.
 
     Raises:
         ValueError: If there are no losses, one is not in [0, 1], or the confidence is out of range.
@@ -57,14 +60,29 @@ def upper_bound(losses: ArrayLike, confidence: float) -> float:
     level = 1 - confidence
     losses = _checked(losses)
     stakes = _stakes(losses, level)
+    unit = np.asarray(per, dtype=np.float64)
 
     def excess(mean: float) -> float:
-        return _log_capital(losses, stakes, mean) + math.log(level)
+        return _log_capital(losses, stakes, mean * unit) + math.log(level)
 
     # The capital grows with the mean that is bet against, and at 0 nothing can be won.
     if excess(1.0) <= 0:
         return 1.0
     return float(brentq(excess, 0.0, 1.0))
+
+
+def share_bound(wrong: int, given: int, confidence: float) -> float:
+    """Returns the exact upper confidence bound on a share (Clopper and Pearson 1934), in (0, 1].
+
+    Args:
+        wrong: How many of those that are given are wrong.
+        given: How many independent ones there are. Of none the bound is 1.
+        confidence: Probability with which the share is at most the bound, in (0, 1).
+    """
+    from scipy.stats import beta
+
+    right = given - wrong
+    return float(beta.ppf(confidence, wrong + 1, right)) if right else 1.0
 
 
 def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:
@@ -178,7 +196,7 @@ def _stakes(losses: FloatArray, level: float) -> FloatArray:
     return np.minimum(1.0, stakes)
 
 
-def _log_capital(losses: FloatArray, stakes: FloatArray, mean: float) -> float:
+def _log_capital(losses: FloatArray, stakes: FloatArray, mean: float | FloatArray) -> float:
     """Returns the logarithm of the most that the capital, 1 at first, ever was."""
     # All is lost at a stake of 1 on a loss of 1 against a mean of 0.
     with np.errstate(divide="ignore"):
