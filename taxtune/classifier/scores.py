@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -332,7 +332,7 @@ def guaranteed(
     n = len(target)
     names = np.array([""] * n if groups is None else groups)
     counted = Groups.of(names.tolist())
-    needed = promise.needed(tree, single=counted.single)
+    needed = promise.needed(tree)
     if len(counted) < needed:
         what = "images" if counted.single else f"groups ({promise.unit})"
         raise DataError(
@@ -359,24 +359,21 @@ def guaranteed(
     own_thresholds: dict[str, GroupThreshold] = {}
     if by is not None:
         nodes = _grouped(tree, paths, str(by))
-
-        def members_of(node: int) -> Groups:
-            return Groups.of(names[nodes == node].tolist())
-
-        own = [node for node in np.unique(nodes).tolist() if node >= 0]
-        nodes = _known(nodes, [node for node in own if len(members_of(node)) >= needed])
+        pairs = np.unique([nodes, counted.numbers], axis=1)
+        own, counts = np.unique(pairs[0], return_counts=True)
+        large = own[(own >= 0) & (counts >= needed)]
+        nodes = _known(nodes, large.tolist())
         for node in np.unique(nodes).tolist():
-            some = nodes == node
-            members = members_of(node)
-            if len(members) >= needed:
+            members = nodes == node
+            own_groups = Groups.of(names[members].tolist())
+            if len(own_groups) >= needed:
                 name = _ELSEWHERE if node < 0 else "/".join(tree.path(node))
-                level = _last_kept(judge(paths.select(some), target=target[some], groups=members))
-                own_thresholds[name] = GroupThreshold(int(some.sum()), level)
+                judged = judge(paths.select(members), target=target[members], groups=own_groups)
+                images = int(members.sum())
+                own_thresholds[name] = GroupThreshold(images, _last_kept(judged))
     return ScoreCalibration(
         threshold=_last_kept(levels).threshold,
-        risk=promise.risk,
-        confidence_level=promise.confidence_level,
-        images=n,
+        **asdict(replace(promise, images=n)),
         missing=missing,
         source=source,
         needed=needed,
@@ -386,9 +383,6 @@ def guaranteed(
         groups=own_thresholds,
         labels=scores.nodes.shape[1] - 1,
         taxonomy=tree_columns(tree),
-        promise=promise.promise,
-        rank=promise.rank,
-        unit=promise.unit,
         units=len(counted),
     )
 

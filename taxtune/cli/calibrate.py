@@ -51,25 +51,15 @@ RunOrScores = Annotated[
         "label or with columns of images, labels and scores, or SpeciesNet's JSON.",
     ),
 ]
-RiskOption = Annotated[
-    float,
-    opt("What is at most so on new images, see --promise: 0.02 is hP 0.98, or 2 % of labels."),
-]
+RiskOption = Annotated[float, opt("What to keep on new images: 0.02 is hP 0.98, or 2 % of labels.")]
 ConfidenceOption = Annotated[
     float | None,
-    opt(
-        "Confidence that the risk is kept, by learn-then-test. A promise about labels needs one.",
-        shown="none: in expectation; 0.9 for labels",
-    ),
+    opt("How surely, by learn-then-test.", shown="none: in expectation; of labels 0.9"),
 ]
 PromiseOption = Annotated[
-    Literal["hp", "labels"],
-    opt("What has the risk: the mean of 1 - hP, or the share of wrong labels among those given."),
+    Literal["hp", "labels"], opt("What has the risk: 1 - hP, or labels given that are wrong.")
 ]
-RankOption = Annotated[
-    str | None,
-    opt("For labels: rank or depth from which on a node is a label.", shown="any below the root"),
-]
+RankOption = Annotated[str | None, opt("Of labels: rank or depth, or deeper.", shown="any")]
 PolicyOption = Annotated[
     Literal["self_consistency", "posterior"] | None,
     opt("Several answers per image, or probabilities.", shown="the run's, or self_consistency"),
@@ -95,18 +85,10 @@ GroupsOption = Annotated[
     ),
 ]
 GroupColumnOption = Annotated[
-    str | None,
-    opt(
-        "For scores: column of either table with the group of an image, such as its burst; each "
-        "group counts once. Those of a run are its data.group."
-    ),
+    str | None, opt("For scores: column of either table with what counts once, such as a burst.")
 ]
 GroupPatternOption = Annotated[
-    str | None,
-    opt(
-        "For scores: regular expression that finds the group in an image's name: its first bracket, "
-        "or all of it."
-    ),
+    str | None, opt("For scores: a regular expression of the group in an image's name.")
 ]
 CalibrationOutOption = Annotated[
     Path | None, opt("For scores: the file to write.", shown="calibration.json")

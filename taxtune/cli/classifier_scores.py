@@ -75,7 +75,7 @@ def levels_table(
         needs: Returns what a node needs at a level.
     """
     from taxtune.policies import RiskGuarantee
-    from taxtune.policies.risk import how_sure
+    from taxtune.policies.risk import LABELS_CONFIDENCE, how_sure
     from taxtune.report.output import Table
 
     promise = RiskGuarantee.of(calibration)
@@ -120,7 +120,7 @@ def levels_table(
         f"General: right, but general. The risk is the mean of 1 - hP on new images, {limit}. hR on "
         "these images is a little high, since the threshold was chosen on them.",
         f"Labels{promise.least_rank}: so many of new ones are wrong at most, "
-        f"{how_sure(promise.labels_confidence)} for each threshold on its own.{once}",
+        f"{how_sure(calibration.confidence_level or LABELS_CONFIDENCE)} for each threshold on its own.{once}",
     ]
     digits = {_SHARE: 1}
     return Table.from_records("calibration", title, rows, digits=digits, notes=notes)

@@ -95,7 +95,16 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             check_is_fitted(self.clf)
             self.clf_ = self.clf
         except NotFittedError:
-            fitting, rest = self._halves(labels, names)
+            rows = np.arange(len(labels))
+            seed = self.random_state
+            if names is None:
+                _, counts = np.unique(labels, return_counts=True)
+                strata = labels if counts.min() > 1 else None
+                halves = train_test_split(rows, test_size=0.5, stratify=strata, random_state=seed)
+            else:
+                folds = StratifiedGroupKFold(2, shuffle=True, random_state=seed)
+                halves = next(folds.split(rows, labels, names))
+            fitting, rest = halves
             fitted = _safe_indexing(X, fitting)
             self.clf_ = clone(self.clf).fit(fitted, labels[fitting])
             X = _safe_indexing(X, rest)  # noqa: N806
@@ -109,21 +118,6 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         paths = list(self.calibration_.nodes)
         self.classes_ = np.array(paths, dtype=object)
         return self
-
-    def _halves(
-        self, labels: NDArray[Any], groups: NDArray[Any] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the numbers of the examples to fit on, and of those to calibrate on."""
-        rows = np.arange(len(labels))
-        seed = self.random_state
-        if groups is not None:
-            folds = StratifiedGroupKFold(2, shuffle=True, random_state=seed)
-            fitting, rest = next(folds.split(rows, labels, groups))
-            return fitting, rest
-        _, counts = np.unique(labels, return_counts=True)
-        strata = labels if counts.min() > 1 else None
-        halves = train_test_split(rows, test_size=0.5, stratify=strata, random_state=seed)
-        return halves[0], halves[1]
 
     def predict(self, X: Any) -> NDArray[np.object_]:  # noqa: N803
         """Returns the paths of the nodes, labels from the root joined by "/", shape (n,)."""

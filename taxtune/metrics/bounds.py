@@ -26,7 +26,6 @@ __all__ = [
     "images_to_certify",
     "p_value",
     "poisson_bound",
-    "share_bound",
     "upper_bound",
 ]
 
@@ -40,15 +39,14 @@ _MOST_LABELLED = 2**17  # more images than these are no advice
 def upper_bound(losses: ArrayLike, confidence: float, *, per: ArrayLike = 1.0) -> float:
     """Returns an upper confidence bound on a mean loss, in (0, 1].
 
-    It is 1 where too few losses prove nothing. With `per` it is the bound of a ratio of means: the
-    bets are then against a mean of losses - ratio · per of 0 or more.
+    It is 1 where too few losses prove nothing.
 
     Args:
         losses: Independent losses of one distribution, shape (n,), n ≥ 1, each in [0, 1], in an
             order that does not depend on them: that in which the images were drawn.
         confidence: Probability with which the mean is at most the bound, between 0 and 1, both
             excluded.
-        per: What the mean loss is divided by the mean of, shape (n,): from the loss to 1 each.
+        per: For a ratio of means what is below the line, shape (n,): from the loss to 1 each.
 
     Raises:
         ValueError: If there are no losses, one is not in [0, 1], or the confidence is out of range.
@@ -69,20 +67,6 @@ def upper_bound(losses: ArrayLike, confidence: float, *, per: ArrayLike = 1.0) -
     if excess(1.0) <= 0:
         return 1.0
     return float(brentq(excess, 0.0, 1.0))
-
-
-def share_bound(wrong: int, given: int, confidence: float) -> float:
-    """Returns the exact upper confidence bound on a share (Clopper and Pearson 1934), in (0, 1].
-
-    Args:
-        wrong: How many of those that are given are wrong.
-        given: How many independent ones there are. Of none the bound is 1.
-        confidence: Probability with which the share is at most the bound, in (0, 1).
-    """
-    from scipy.stats import beta
-
-    right = given - wrong
-    return float(beta.ppf(confidence, wrong + 1, right)) if right else 1.0
 
 
 def p_value(losses: ArrayLike, risk: float, *, level: float = 0.1) -> float:

@@ -15,7 +15,7 @@ from taxtune.data import Example
 from taxtune.data.context import blank
 from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
-from taxtune.metrics.groups import Groups
+from taxtune.metrics.groups import Groups, unit_name
 from taxtune.metrics.information import leaf_information
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import (
@@ -154,7 +154,7 @@ class CalibrationRun:
     rank: str | None = None
 
     def __post_init__(self) -> None:
-        self.guarantee = RiskGuarantee.asked(self.risk, self.confidence, self.promise, self.rank)
+        self._asked = RiskGuarantee.asked(self.risk, self.confidence, self.promise, self.rank)
         if self.images < 1:
             raise TaxtuneError("There must be at least one image.", value=self.images)
         if self.kind == "posterior" and self.samples is not None:
@@ -263,6 +263,11 @@ class CalibrationRun:
         return f"{name}, without images of the run's splits"
 
     @cached_property
+    def guarantee(self) -> RiskGuarantee:
+        """What is to be promised, by the name of a group of the run's data."""
+        return replace(self._asked, unit=unit_name(self.settings.data.group))
+
+    @cached_property
     def groups(self) -> Groups:
         """Which of the calibration images belong together."""
         return Groups.of([example.group for example in self.examples])
@@ -270,7 +275,7 @@ class CalibrationRun:
     @cached_property
     def needed(self) -> int:
         """How many images, or groups of images, it takes at best."""
-        return self.guarantee.needed(self.tree[0], single=self.groups.single)
+        return self.guarantee.needed(self.tree[0])
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
@@ -316,17 +321,12 @@ class CalibrationRun:
             samples=self.policy.samples,
             names=self.policy.names,
             threshold=kept[-1] if kept else None,
-            risk=self.risk,
-            confidence_level=self.guarantee.confidence_level,
-            images=len(rows),
+            **asdict(replace(self.guarantee, images=len(rows))),
             missing=len(self.examples) - len(rows),
             source=self.described,
             needed=self.needed,
             levels=levels,
             identity=flatten(identities),
-            promise=self.promise,
-            rank=self.rank,
-            unit=self.guarantee.unit,
             units=len(groups),
         )
         write_json(self.folder / CALIBRATION, asdict(calibration))
