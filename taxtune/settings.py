@@ -150,22 +150,11 @@ class _Photos(_Images):
     box: str | None = Field(
         None,
         min_length=1,
-        description="Boxes of the photos, each of which is cut out and asked about: a column of the "
-        'table with x, y, width and height ("0.1,0.2,0.3,0.4", shares of the image, or pixels), or the '
-        "JSON file of MegaDetector. Photos without a box are left out.",
+        description="Boxes that are cut out and asked about: a column (x, y, width and height in a cell, relative or "
+        "in pixels), or MegaDetector's JSON file. Photos without a box are left out.",
     )
-    margin: Number = Field(
-        0.1,
-        ge=0,
-        le=2,
-        description="What is added to a box on each side, as a share of its longer side.",
-    )
-    least_confidence: Number = Field(
-        0.2,
-        ge=0,
-        le=1,
-        description="Confidence of MegaDetector below which a detection does not count.",
-    )
+    margin: Number = Field(0.1, ge=0, le=2, description="Margin of a box, in its longer side.")
+    least_confidence: Number = Field(0.2, ge=0, le=1, description="That detections need.")
 
 
 class ManifestData(_Photos):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from taxtune.data.names import match_names
@@ -77,21 +78,18 @@ class Box(NamedTuple):
         Raises:
             ImageError: If it sticks out by more than a pixel and a hundredth of the side.
         """
-        pixels = (width, height)
-        sides = (1, 1) if max(self) <= 1 else pixels
-        lows = []
-        lengths = []
-        for start, length, side, count in zip(self[:2], self[2:], sides, pixels, strict=True):
-            low = start / side
-            high = (start + length) / side
-            slack = max(1 / count, _SLACK)
-            if low < -slack or high > 1 + slack or low >= 1 or high <= 0:
-                message = f"The box is outside the image of {width} × {height} pixels."
-                raise ImageError(message, value=str(self), remedy=_FORM)
-            low = max(low, 0.0)
-            lows.append(round(low, 6))
-            lengths.append(round(min(high, 1.0) - low, 6))
-        return Box(*lows, *lengths)
+        size = np.array([width, height])
+        scale = np.ones(2) if max(self) <= 1 else size
+        low = np.array(self[:2]) / scale
+        high = low + np.array(self[2:]) / scale
+        slack = np.maximum(1 / size, _SLACK)
+        outside = (low < -slack) | (high > 1 + slack) | (low >= 1) | (high <= 0)
+        if outside.any():
+            message = f"The box is outside the image of {width} × {height} pixels."
+            raise ImageError(message, value=str(self), remedy=_FORM)
+        low = low.clip(0, 1)
+        lengths = high.clip(0, 1) - low
+        return Box(*low.round(6).tolist(), *lengths.round(6).tolist())
 
 
 class Part(NamedTuple):
@@ -221,6 +219,7 @@ def _detected(file: Path, least: float, names: Sequence[str]) -> list[list[Box |
         message = "The file has no detections of these photos."
         raise DataError(message, file=file, remedy=remedy)
     categories = {key: name.casefold() for key, name in content.detection_categories.items()}
+    asked = {_ASKED} & {*categories.values()} or {*categories.values()}
     lacking = _Photo(file="", failure="its file does not name the photo")
     found: list[list[Box | ImageError]] = []
     counts: Counter[str] = Counter()
@@ -229,19 +228,17 @@ def _detected(file: Path, least: float, names: Sequence[str]) -> list[list[Box |
         photo = entries.get(matches.get(name, ""), lacking)
         boxes: list[Box | ImageError] = []
         for detection in photo.detections or ():
-            if detection.conf < least:
-                continue
             category = categories.get(detection.category, "unknown")
-            counts[category] += 1
-            if category == _ASKED or _ASKED not in categories.values():
-                boxes.append(Box(*detection.bbox))
+            if detection.conf >= least:
+                counts[category] += 1
+                boxes += [Box(*detection.bbox)] if category in asked else []
         if photo.failure is not None:
             boxes = [ImageError(f"The detector failed: {photo.failure}")]
             failed.append(name)
         found.append(boxes)
     told = ", ".join(f"{count:,} {category}" for category, count in counts.most_common())
     text = f"{file}: boxes with a confidence of {least:g} or more: {told or 'none'}"
-    if _ASKED in counts and len(counts) > 1:
+    if not asked.issuperset(counts):
         text += f", of which those of the category {_ASKED} are asked about"
     if failed:
         text += (
@@ -283,20 +280,17 @@ def crop_area(width: int, height: int, box: Box, margin: float) -> tuple[int, in
         box: The box, relative to the image.
         margin: See `Boxes`.
     """
-    spans = []
-    for start, length, pixels in ((box.x, box.width, width), (box.y, box.height, height)):
-        low = min(math.floor(start * pixels + _ROUNDING), pixels - 1)
-        high = math.ceil((start + length) * pixels - _ROUNDING)
-        spans.append((low, min(max(high, low + 1), pixels)))
-    longest = max(high - low for low, high in spans)
-    side = max(_LEAST_SIDE, math.ceil(longest * (1 + 2 * margin)))
-    edges = []
-    for (low, high), pixels in zip(spans, (width, height), strict=True):
-        length = min(side, pixels)
-        around = low - (length - (high - low)) // 2
-        first = min(max(around, 0), pixels - length)
-        edges.append((first, first + length))
-    (left, right), (upper, lower) = edges
+    size = np.array([width, height])
+    start = np.array(box[:2]) * size
+    end = start + np.array(box[2:]) * size
+    low = np.floor(start + _ROUNDING).clip(0, size - 1)
+    high = np.ceil(end - _ROUNDING).clip(low + 1, size)
+    side = max(_LEAST_SIDE, math.ceil((high - low).max() * (1 + 2 * margin)))
+    lengths = np.minimum(side, size)
+    before = (lengths - (high - low)) // 2
+    first = (low - before).clip(0, size - lengths)
+    left, upper = map(int, first)
+    right, lower = map(int, first + lengths)
     return left, upper, right, lower
 
 
