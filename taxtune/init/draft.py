@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import yaml
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
+from taxtune.data.boxes import Boxes
 from taxtune.data.labels import label_references
 from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
@@ -139,6 +141,8 @@ class Draft:
             data["image_column"] = source.image_column
         if source.label_column != "label":
             data["label_column"] = source.label_column
+        if source.box is not None:
+            data["box"] = source.box
         if self.skip_broken:
             data["skip_broken"] = True
         return data
@@ -161,15 +165,18 @@ def make_draft(
         ImageError: If images are missing or unreadable, and nothing else is wrong (all are
             listed).
     """
-    examples = load_examples(
-        source.path,
-        tree,
-        kind=source.kind,
-        images=source.images,
-        image_column=source.image_column,
-        label_column=source.label_column,
-        skip_broken=skip_broken,
-    )
+    with tempfile.TemporaryDirectory(prefix="taxtune-crops-") as folder:
+        examples = load_examples(
+            source.path,
+            tree,
+            kind=source.kind,
+            images=source.images,
+            image_column=source.image_column,
+            label_column=source.label_column,
+            skip_broken=skip_broken,
+            folder=folder,
+            boxes=None if source.box is None else Boxes(column=source.box),
+        )
     targets = [example.target for example in examples]
     labels = len(set(targets))
     if len(examples) < _FEWEST or labels == 1:
