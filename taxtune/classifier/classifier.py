@@ -25,6 +25,7 @@ from taxtune.models import AnswerStore, Failure, Model, Request
 from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
 from taxtune.policies.allowed import Checklist
 from taxtune.recipe import Recipe
+from taxtune.settings import LabelWords
 from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.asker import Asker
@@ -212,6 +213,7 @@ class Classifier:
     reliability: Reliability | None = None
     guarantee: RiskGuarantee | None = None
     recipe: Recipe | None = None
+    words: LabelWords | None = None
     name: str = "classifier"
 
     def __repr__(self) -> str:
@@ -383,6 +385,7 @@ class Classifier:
             taxonomy=tree_columns(self.taxonomy),
             reliability=self.reliability,
             guarantee=self.guarantee,
+            words=self.words or LabelWords(),
         )
         write_saved(folder, saved)
         return folder

@@ -105,6 +105,7 @@ def load_classifier(
         reliability=saved.reliability,
         guarantee=saved.guarantee if policy is None else None,
         recipe=recipe if model is None and mapper is None else None,
+        words=saved.words,
         name=saved.name,
     )
     _note_other_mapper(classifier.mapper, saved)

@@ -137,7 +137,7 @@ def classify(
     listed = _listed(classifier, images, image_column, candidates)
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
-        known = read_truth(truth, classifier.taxonomy, columns_of(context))
+        known = read_truth(truth, classifier.taxonomy, columns_of(context), classifier.words)
         match_truth(listed["image"], known, truth)
     labels = _labels(classifier, listed, review_below, _answers(run, out), printed=out is None)
     note_arbiter(classifier.mapper)

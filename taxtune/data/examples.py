@@ -23,6 +23,7 @@ from taxtune.data.sources import (
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
 from taxtune.images import check_images, is_image_data, store_image
 from taxtune.progress import note
+from taxtune.settings import LabelWords
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -76,6 +77,7 @@ def load_examples(
     part: Domain | None = None,
     skip_broken: bool = False,
     columns: Sequence[str] = (),
+    words: LabelWords | None = None,
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
 
@@ -98,6 +100,7 @@ def load_examples(
         part: What `taxonomy` is a part of. Labels elsewhere on the whole tree are left out.
         skip_broken: Leave out, and note, images that are missing or unreadable. All are decoded.
         columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
+        words: What labels say that no tree has; None for the words that are usual.
 
     Returns:
         The examples, in the order of the source, each image once. Every image has been decoded,
@@ -118,7 +121,8 @@ def load_examples(
     if not records:
         problems.tell()
         raise DataError("There are no images in the data.", file=opened.name)
-    placed = _placed(records, taxonomy, part, domain, opened.name, problems)
+    finder = LabelFinder(taxonomy, part, words)
+    placed = _placed(records, finder, taxonomy, part, domain, opened.name, problems)
     examples = _stored(placed, opened, None if folder is None else Path(folder))
     if skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
         examples = _decoded(examples, placed, opened, skip_broken, problems)
@@ -186,6 +190,7 @@ def _kind_of(path: Path) -> str:
 
 def _placed(
     records: Sequence[Record],
+    finder: LabelFinder,
     taxonomy: Taxonomy,
     part: Domain | None,
     domain: int | None,
@@ -193,7 +198,7 @@ def _placed(
     problems: Problems,
 ) -> list[tuple[Record, int]]:
     """Returns the records with their nodes, without those outside of the part and the domain."""
-    nodes = _find_nodes(records, taxonomy, part, source, problems)
+    nodes = _find_nodes(records, finder, taxonomy, source, problems)
     placed = []
     outside: Counter[str] = Counter()
     for record in records:
@@ -209,10 +214,12 @@ def _placed(
     # Looked up once for each node: of iNaturalist there are millions of records.
     known = {node for _, node in placed if node != _UNKNOWN}
     nodes_inside = {node for node in known if taxonomy.is_ancestor(domain, node)}
+    # An empty frame shows nothing of the domain, and is no image of anything else.
+    empty = finder.empty({record.label for record, node in placed if node == taxonomy.root})
     inside = []
     outside.clear()
     for record, node in placed:
-        if node == _UNKNOWN or node in nodes_inside:
+        if node == _UNKNOWN or node in nodes_inside or record.label in empty:
             inside.append((record, node))
         else:
             outside[record.label] += 1
@@ -348,8 +355,8 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
 
 def _find_nodes(
     records: Sequence[Record],
+    finder: LabelFinder,
     taxonomy: Taxonomy,
-    part: Domain | None,
     source: str,
     problems: Problems,
 ) -> Mapping[tuple[Reference, ...], int | None]:
@@ -361,7 +368,6 @@ def _find_nodes(
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}
     phrases: dict[tuple[Reference, ...], str] = {}
-    finder = LabelFinder(taxonomy, part)
     counts = Counter(record.references for record in records)
     for references in counts:
         try:
@@ -371,7 +377,8 @@ def _find_nodes(
             reasons[references] = f"{error.message} {error.remedy or ''}".strip()
             continue
         if unnamed is not None:
-            phrases[references], node = unnamed
+            phrases[references] = unnamed.phrase
+            node = unnamed.node
         if node is None:
             reasons[references] = ""
         else:

@@ -8,9 +8,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.normalize import fold_words
+from taxtune.settings import LabelWords
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -19,6 +21,8 @@ __all__ = [
     "UNNAMED",
     "LabelFinder",
     "Reference",
+    "Unnamed",
+    "UnnamedWords",
     "label_references",
     "label_text",
     "leaves_meant",
@@ -33,11 +37,9 @@ UNNAMED = (
     "A photo that shows nothing of the tree may have its root as its label, one of an unnamed kind the group above; "
     "leave out rows that nobody can label."
 )
-# What labels say that name nothing, in front of or after a name or alone.
-_NOTHING = frozenset({"blank", "empty", "none", "nothing", "there", "background"})
-_UNKNOWN = frozenset(
-    {"unidentified", "unknown", "unnamed", "undetermined", "indeterminate", "indet", "sp", "spp"}
-)
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+# "Blank image" says no more than "blank".
+_PICTURES = frozenset({"frame", "image", "photo", "photograph", "picture"})
 _NUMBER = re.compile(r"^\d+[.\s-]+(?=.*[^\W\d])")
 # A possessive that lost its apostrophe: "Wilson_s_Warbler".
 _LOST_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[ _-]+s(?=[ _-]|$)")
@@ -84,14 +86,19 @@ class LabelFinder:
     Args:
         taxonomy: The tree that labels are on.
         part: What it is a part of; None for the whole.
+        words: What labels say that no tree has; None for the words that are usual.
 
     Attributes:
         leaves: The labels that several nodes have, of which the leaf is meant: all others are above
             it.
     """
 
-    def __init__(self, taxonomy: Taxonomy, part: Domain | None = None) -> None:
+    def __init__(
+        self, taxonomy: Taxonomy, part: Domain | None = None, words: LabelWords | None = None
+    ) -> None:
         self.leaves: set[str] = set()
+        denials = [f"no {name}" for name in taxonomy.names(taxonomy.root)]
+        self._words = UnnamedWords(words, denials)
         self._part = part
         self._names = [_Names(taxonomy)]
         if part is not None:
@@ -127,28 +134,82 @@ class LabelFinder:
                 return nodes[0]
         return None
 
-    def unnamed(self, label: str) -> tuple[str, int] | None:
-        """Returns a phrase for a note on a label that the tree lacks, and its node.
+    def unnamed(self, label: str) -> Unnamed | None:
+        """Returns what a label that the tree lacks says, or None where it is a name.
 
-        It is None where the label is a name. Where nothing is there ("blank") that is the root, of
-        an unnamed kind ("unidentified bird") the group. One that is not known at all ("unknown") is
-        `OUTSIDE`.
+        Where nothing is there ("blank", "no bird" of birds) the node is the root, of an unnamed
+        kind ("unidentified bird", or "unknown" in the folder "bird") the group.
 
         Raises:
             TaxonomyError: If several nodes have the group's name.
         """
-        words = re.findall(r"[^\W_]+", label.casefold())
-        rest = [word for word in words if word not in _UNKNOWN]
         tree = self._names[0].tree
-        if words and _NOTHING.issuperset(words):
-            return f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}", 0
-        if words and not rest:
-            return f"{label!r} is not known", OUTSIDE
-        group = self.node([" ".join(rest)]) if len(rest) < len(words) else None
-        if group is None:
-            return None
-        kind = "of what is outside" if group == OUTSIDE else f"the group {tree.labels[group]!r}"
-        return f"{label!r} is of an unnamed kind: {kind}", group
+        kind, name = self._words.read(label)
+        if kind == "nothing":
+            return Unnamed(kind, 0, f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}")
+        group = self.node(label_references(name)) if name else None
+        if group is not None:
+            where = "what is outside" if group == OUTSIDE else f"the group {tree.labels[group]!r}"
+            return Unnamed("unnamed", group, f"{label!r} is of an unnamed kind: {where}")
+        if kind == "left_out" or (kind and not name):
+            return Unnamed("left_out", OUTSIDE, f"{label!r} is not known")
+        return None
+
+    def empty(self, labels: Iterable[str]) -> set[str]:
+        """Returns those of labels that say that nothing is there, and name no node."""
+        lacking = [label for label in labels if self.node(label_references(label)) is None]
+        return {label for label in lacking if self._words.read(label)[0] == "nothing"}
+
+
+class Unnamed(NamedTuple):
+    """What a label says that names no node.
+
+    Attributes:
+        kind: The field of `LabelWords` whose words say so.
+        node: Its truth, `OUTSIDE` where the image is left out.
+        phrase: A phrase for a note.
+    """
+
+    kind: str
+    node: int
+    phrase: str
+
+
+class UnnamedWords:
+    """Reads labels that no tree has, or the last names of their paths.
+
+    Args:
+        words: The words that say so; None for those that are usual.
+        denials: Further phrases that say that nothing is there.
+    """
+
+    def __init__(self, words: LabelWords | None = None, denials: Iterable[str] = ()) -> None:
+        words = words or LabelWords()
+        self._whole = dict.fromkeys(map(_phrase, words.left_out), "left_out")
+        self._whole |= dict.fromkeys(map(_phrase, [*words.nothing, *denials]), "nothing")
+        self._around = [[*map(_fold, _WORD.findall(phrase))] for phrase in words.unnamed]
+
+    def read(self, label: str) -> tuple[str, str]:
+        """Returns the field of `LabelWords` that a label is of, "" for a name, and its group.
+
+        That is the name left of "unidentified bird", the folder "bird" of "bird/unknown", or "".
+        """
+        *above, last = label.split("/")
+        kind = self._whole.get(_phrase(label)) or self._whole.get(_phrase(last), "")
+        words = _WORD.findall(last)
+        rest = self._stripped(words)
+        if len(rest) == len(words):
+            return kind, ""
+        return kind or "unnamed", " ".join(rest) or "/".join(above)
+
+    def _stripped(self, words: list[str]) -> list[str]:
+        folded = [*map(_fold, words)]
+        for phrase in filter(None, self._around):
+            if folded[: len(phrase)] == phrase:
+                return self._stripped(words[len(phrase) :])
+            if folded[-len(phrase) :] == phrase:
+                return self._stripped(words[: -len(phrase)])
+        return words
 
 
 class _Names:
@@ -218,3 +279,10 @@ class _Names:
 
 def _fold(name: str) -> str:
     return "".join(fold_words(_LOST_APOSTROPHE.sub("'s", name)))
+
+
+def _phrase(text: str) -> str:
+    """Returns a phrase in comparable form, without words for pictures; of signs the different ones."""
+    words = [*map(_fold, _WORD.findall(text))]
+    told = [word for word in words if word not in _PICTURES]
+    return "".join(told or words or sorted(set(text.strip())))

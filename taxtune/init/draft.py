@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +15,11 @@ import yaml
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
-from taxtune.data.labels import label_references
-from taxtune.errors import DataError, RecipeError
+from taxtune.data.labels import LabelFinder, UnnamedWords, label_references
+from taxtune.errors import DataError, RecipeError, shortened
 from taxtune.init.source import Source
 from taxtune.models.names import parse_model
+from taxtune.settings import LabelWords
 from taxtune.taxonomy import Taxonomy
 from taxtune.taxonomy.names import read_english_names
 
@@ -51,6 +53,11 @@ _EMPTY = frozenset(
     }
 )
 _MOST_RANKS = 32
+_SAID = {
+    "nothing": "show nothing: the root",
+    "unnamed": "are of an unnamed kind: their group",
+    "left_out": "are left out",
+}
 # Ranks of biology: the nodes of a tree that has one of them are labelled in Latin.
 _BIOLOGICAL_RANKS = frozenset({"genus", "kingdom", "order", "phylum", "species"})
 
@@ -82,6 +89,8 @@ class Draft:
         tree: The label tree.
         subject: What the images show.
         word: What the images show, in a word.
+        unnamed: How many images have labels that no tree has, by what they say (the keys of
+            `LabelWords`) and label.
         skip_broken: Whether images that cannot be used are left out.
     """
 
@@ -90,6 +99,7 @@ class Draft:
     tree: Taxonomy
     subject: Subject
     word: str
+    unnamed: dict[str, Counter[str]] = field(default_factory=dict)
     skip_broken: bool = False
 
     def text(self, file: Path, taxonomy: Path, model: str) -> str:
@@ -141,7 +151,18 @@ class Draft:
             data["label_column"] = source.label_column
         if self.skip_broken:
             data["skip_broken"] = True
+        if self.unnamed:
+            data |= LabelWords().model_dump()
         return data
+
+    @property
+    def unnamed_in_words(self) -> str:
+        """How many images have labels that no tree has, in a sentence; empty if none has."""
+        parts = []
+        for kind, text in _SAID.items():
+            if labels := self.unnamed.get(kind):
+                parts.append(f"{labels.total():,} {text} ({', '.join(shortened([*labels], 5))})")
+        return f"of {self.source.labels.total():,} photos {'; '.join(parts)}" if parts else ""
 
 
 def make_draft(
@@ -170,8 +191,8 @@ def make_draft(
         label_column=source.label_column,
         skip_broken=skip_broken,
     )
-    targets = [example.target for example in examples]
-    labels = len(set(targets))
+    unnamed = _unnamed(source, tree)
+    labels = len({example.target for example in examples})
     if len(examples) < _FEWEST or labels == 1:
         are = "is" if len(examples) == 1 else "are"
         images = f"{len(examples):,} different image{'' if len(examples) == 1 else 's'}"
@@ -181,6 +202,9 @@ def make_draft(
             file=source.path,
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
+    # What shows nothing is no part of what the images show.
+    empty = unnamed.get("nothing", ())
+    targets = [example.target for example in examples if example.label not in empty]
     subject = find_subject(tree, targets)
     return Draft(
         source=source,
@@ -188,8 +212,22 @@ def make_draft(
         tree=tree,
         subject=subject,
         word=word or subject.word or "object",
+        unnamed=unnamed,
         skip_broken=skip_broken,
     )
+
+
+def _unnamed(source: Source, tree: Taxonomy) -> dict[str, Counter[str]]:
+    """Returns how many images have labels that no tree has, by what they say and label."""
+    finder = LabelFinder(tree)
+    counted: dict[str, Counter[str]] = {}
+    for label, count in source.labels.most_common():
+        found = None
+        if finder.node(label_references(label)) is None:
+            found = finder.unnamed(label)
+        if found is not None:
+            counted.setdefault(found.kind, Counter())[label] = count
+    return counted
 
 
 def _path(path: Path, recipe: Path) -> str:
@@ -332,7 +370,7 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
             file=file,
             remedy=f"Use it (--taxonomy {file}), or have it made anew with --force.",
         )
-    written = list(source.labels)
+    written = _named(source.labels)
     nested = [label for label in written if "/" in label]
     if nested and (source.kind == "folder" or len(nested) == len(written)):
         # As images in folders are looked up: underscores may stand for spaces, and a number may
@@ -348,3 +386,14 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
     choices, made = tree_by_wordnet(labels)
     origin = "from WordNet's hypernyms of the labels"
     return MadeTree(made.taxonomy, file, origin=origin, choices=choices)
+
+
+def _named(labels: Iterable[str]) -> list[str]:
+    """Returns the names of which a tree is made; of an unnamed kind that of its group."""
+    words = UnnamedWords()
+    named = {}
+    for label in labels:
+        kind, group = words.read(label)
+        if kind in ("", "unnamed"):
+            named[group if kind else label] = None
+    return list(filter(None, named))

@@ -13,6 +13,7 @@ from taxtune import objective as objectives
 from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
 from taxtune.data.context import Variable
+from taxtune.data.labels import LabelFinder
 from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split, split_sizes
 from taxtune.errors import ModelError, RecipeError
@@ -296,6 +297,7 @@ def further_examples(
         folder=folder / "images",
         part=part,
         columns=recipe.data.context.columns,
+        words=recipe.data,
     )
     settings = _context_settings(recipe)
     if settings is None:
@@ -330,6 +332,7 @@ def _load_examples(
         domain=domain,
         part=part,
         columns=data.context.columns,
+        words=data,
     )
     if source is not None:
         return load(source, folder=folder / "images")
@@ -361,10 +364,17 @@ def make_splits(recipe: Recipe, examples: Sequence[Example]) -> Splits:
 
 
 def trivial_node(recipe: Recipe, taxonomy: Taxonomy, examples: Sequence[Example]) -> int:
-    """Returns the node of the trivial answer: the recipe's, or the lowest above every label."""
+    """Returns the node of the trivial answer: the recipe's, or the lowest above every label.
+
+    Images on which nothing is there have no part in it.
+    """
     if recipe.taxonomy.domain is not None:
         return taxonomy.resolve(recipe.taxonomy.domain)
-    return taxonomy.common_ancestor({example.target for example in examples})
+    finder = LabelFinder(taxonomy, words=recipe.data)
+    at_root = {example.label for example in examples if example.target == taxonomy.root}
+    empty = finder.empty(at_root)
+    targets = {example.target for example in examples if example.label not in empty}
+    return taxonomy.common_ancestor(targets or {taxonomy.root})
 
 
 # -- models ----------------------------------------------------------------------------------------

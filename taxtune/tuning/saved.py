@@ -23,7 +23,7 @@ from taxtune.models import Model
 from taxtune.policies import Reliability, RiskGuarantee
 from taxtune.policies.allowed import Occurrence
 from taxtune.recipe import Recipe
-from taxtune.settings import AUTO, LocalVLMSettings, MapperSettings, VLMSettings
+from taxtune.settings import AUTO, LabelWords, LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import language_model
 from taxtune.tuning.experiment import Experiment
@@ -65,6 +65,7 @@ class Saved(BaseModel):
         seed: Seeds the model's sampling.
         reliability: How often answers like these were right.
         guarantee: What `calibrate` guarantees of the policy.
+        words: What labels say that no tree has.
         taxonomy: The label tree, see `tree_columns`.
     """
 
@@ -83,6 +84,7 @@ class Saved(BaseModel):
     seed: int
     reliability: Reliability | None
     guarantee: RiskGuarantee | None
+    words: LabelWords = LabelWords()
     taxonomy: dict[str, Any]
 
 
@@ -125,6 +127,7 @@ def save_winner(experiment: Experiment, result: TuneResult) -> None:
         taxonomy=tree_columns(experiment.taxonomy),
         reliability=_reliability(experiment.taxonomy, result),
         guarantee=None,
+        words=LabelWords(**recipe.data.model_dump(include=set(LabelWords.model_fields))),
     )
     folder = Path(result.folder) / CLASSIFIER
     check_in_place(folder)
