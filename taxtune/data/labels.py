@@ -146,7 +146,9 @@ class LabelFinder:
         tree = self._names[0].tree
         kind, name = self._words.read(label)
         if kind == "nothing":
-            return Unnamed(kind, 0, f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}")
+            return Unnamed(
+                kind, 0, f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}"
+            )
         group = self.node(label_references(name)) if name else None
         if group is not None:
             where = "what is outside" if group == OUTSIDE else f"the group {tree.labels[group]!r}"

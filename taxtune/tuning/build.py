@@ -298,6 +298,7 @@ def further_examples(
         part=part,
         columns=recipe.data.context.columns,
         words=recipe.data,
+        group=recipe.data.group,
     )
     settings = _context_settings(recipe)
     if settings is None:
@@ -333,6 +334,7 @@ def _load_examples(
         part=part,
         columns=data.context.columns,
         words=data,
+        group=data.group,
     )
     if source is not None:
         return load(source, folder=folder / "images")
@@ -360,7 +362,13 @@ def make_splits(recipe: Recipe, examples: Sequence[Example]) -> Splits:
     """Returns the tuning and held-out splits, disjoint by image content, of readable images."""
     data = recipe.data
     tuning, heldout = split_sizes(len(examples), data.tuning, data.heldout)
-    return split(examples, tuning=tuning, heldout=heldout, seed=recipe.seed)
+    return split(
+        examples,
+        tuning=tuning,
+        heldout=heldout,
+        seed=recipe.seed,
+        may_be_short=not isinstance(data.heldout, int),
+    )
 
 
 def trivial_node(recipe: Recipe, taxonomy: Taxonomy, examples: Sequence[Example]) -> int:
