@@ -368,6 +368,7 @@ def make_splits(recipe: Recipe, examples: Sequence[Example]) -> Splits:
         heldout=heldout,
         seed=recipe.seed,
         may_be_short=not isinstance(data.heldout, int),
+        root=0,  # of every tree
     )
 
 
