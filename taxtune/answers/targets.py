@@ -133,8 +133,8 @@ def _find(finder: LabelFinder, value: str | tuple[str, ...], whole: Taxonomy | N
             found = None if node == OUTSIDE else node
             return Target(text, found, moved=is_path, is_leaf=last in finder.leaves)
         if (unnamed := finder.unnamed(last)) is not None:
-            found = None if unnamed.node == OUTSIDE else unnamed.node
-            return Target(text, found, phrase=unnamed.phrase)
+            _, node, phrase = unnamed
+            return Target(text, None if node == OUTSIDE else node, phrase=phrase)
         if whole is not None:
             name = last if whole.led(last) else last.rsplit("/", 1)[-1]
             problem = f"{problem} {whole.suggest(name)}"

@@ -395,8 +395,7 @@ def _find_nodes(
             reasons[references] = f"{error.message} {error.remedy or ''}".strip()
             continue
         if unnamed is not None:
-            phrases[references] = unnamed.phrase
-            node = unnamed.node
+            _, node, phrases[references] = unnamed
         if node is None:
             reasons[references] = ""
         else:

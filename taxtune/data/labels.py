@@ -8,7 +8,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.normalize import fold_words
@@ -21,8 +20,6 @@ __all__ = [
     "UNNAMED",
     "LabelFinder",
     "Reference",
-    "Unnamed",
-    "UnnamedWords",
     "label_references",
     "label_text",
     "leaves_meant",
@@ -97,8 +94,11 @@ class LabelFinder:
         self, taxonomy: Taxonomy, part: Domain | None = None, words: LabelWords | None = None
     ) -> None:
         self.leaves: set[str] = set()
+        words = words or LabelWords()
         denials = [f"no {name}" for name in taxonomy.names(taxonomy.root)]
-        self._words = UnnamedWords(words, denials)
+        self._kinds = dict.fromkeys(map(_phrase, words.left_out), "left_out")
+        self._kinds |= dict.fromkeys(map(_phrase, [*words.nothing, *denials]), "nothing")
+        self._around = [[*map(_fold, _WORD.findall(phrase))] for phrase in words.unnamed]
         self._part = part
         self._names = [_Names(taxonomy)]
         if part is not None:
@@ -134,75 +134,45 @@ class LabelFinder:
                 return nodes[0]
         return None
 
-    def unnamed(self, label: str) -> Unnamed | None:
-        """Returns what a label that the tree lacks says, or None where it is a name.
+    def unnamed(self, label: str) -> tuple[str, int, str] | None:
+        """Returns of a label that the tree lacks its `kind`, its node, and a phrase for a note.
 
-        Where nothing is there ("blank", "no bird" of birds) the node is the root, of an unnamed
-        kind ("unidentified bird", or "unknown" in the folder "bird") the group.
+        It is None where the label is a name. Where nothing is there ("blank") the node is the root,
+        of an unnamed kind ("unidentified bird") the group. One that is not known at all ("unknown")
+        is `OUTSIDE`.
 
         Raises:
             TaxonomyError: If several nodes have the group's name.
         """
         tree = self._names[0].tree
-        kind, name = self._words.read(label)
+        kind, name = self.kind(label)
         if kind == "nothing":
-            return Unnamed(
-                kind, 0, f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}"
-            )
+            return kind, 0, f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}"
         group = self.node(label_references(name)) if name else None
         if group is not None:
             where = "what is outside" if group == OUTSIDE else f"the group {tree.labels[group]!r}"
-            return Unnamed("unnamed", group, f"{label!r} is of an unnamed kind: {where}")
+            return "unnamed", group, f"{label!r} is of an unnamed kind: {where}"
         if kind == "left_out" or (kind and not name):
-            return Unnamed("left_out", OUTSIDE, f"{label!r} is not known")
+            return "left_out", OUTSIDE, f"{label!r} is not known"
         return None
 
-    def empty(self, labels: Iterable[str]) -> set[str]:
-        """Returns those of labels that say that nothing is there, and name no node."""
-        lacking = [label for label in labels if self.node(label_references(label)) is None]
-        return {label for label in lacking if self._words.read(label)[0] == "nothing"}
-
-
-class Unnamed(NamedTuple):
-    """What a label says that names no node.
-
-    Attributes:
-        kind: The field of `LabelWords` whose words say so.
-        node: Its truth, `OUTSIDE` where the image is left out.
-        phrase: A phrase for a note.
-    """
-
-    kind: str
-    node: int
-    phrase: str
-
-
-class UnnamedWords:
-    """Reads labels that no tree has, or the last names of their paths.
-
-    Args:
-        words: The words that say so; None for those that are usual.
-        denials: Further phrases that say that nothing is there.
-    """
-
-    def __init__(self, words: LabelWords | None = None, denials: Iterable[str] = ()) -> None:
-        words = words or LabelWords()
-        self._whole = dict.fromkeys(map(_phrase, words.left_out), "left_out")
-        self._whole |= dict.fromkeys(map(_phrase, [*words.nothing, *denials]), "nothing")
-        self._around = [[*map(_fold, _WORD.findall(phrase))] for phrase in words.unnamed]
-
-    def read(self, label: str) -> tuple[str, str]:
+    def kind(self, label: str) -> tuple[str, str]:
         """Returns the field of `LabelWords` that a label is of, "" for a name, and its group.
 
-        That is the name left of "unidentified bird", the folder "bird" of "bird/unknown", or "".
+        The group is "bird" of "unidentified bird" and "bird/unknown", else "".
         """
         *above, last = label.split("/")
-        kind = self._whole.get(_phrase(label)) or self._whole.get(_phrase(last), "")
+        kind = self._kinds.get(_phrase(label)) or self._kinds.get(_phrase(last), "")
         words = _WORD.findall(last)
         rest = self._stripped(words)
         if len(rest) == len(words):
             return kind, ""
         return kind or "unnamed", " ".join(rest) or "/".join(above)
+
+    def empty(self, labels: Iterable[str]) -> set[str]:
+        """Returns those of labels that say that nothing is there, and name no node."""
+        empty = [label for label in labels if self.kind(label)[0] == "nothing"]
+        return {label for label in empty if self.node(label_references(label)) is None}
 
     def _stripped(self, words: list[str]) -> list[str]:
         folded = [*map(_fold, words)]
@@ -286,5 +256,5 @@ def _fold(name: str) -> str:
 def _phrase(text: str) -> str:
     """Returns a phrase in comparable form, without words for pictures; of signs the different ones."""
     words = [*map(_fold, _WORD.findall(text))]
-    told = [word for word in words if word not in _PICTURES]
-    return "".join(told or words or sorted(set(text.strip())))
+    said = [word for word in words if word not in _PICTURES]
+    return "".join(said or words or sorted(set(text.strip())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import yaml
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
-from taxtune.data.labels import LabelFinder, UnnamedWords, label_references
+from taxtune.data.labels import LabelFinder, label_references
 from taxtune.errors import DataError, RecipeError, shortened
 from taxtune.init.source import Source
 from taxtune.models.names import parse_model
@@ -222,11 +222,8 @@ def _unnamed(source: Source, tree: Taxonomy) -> dict[str, Counter[str]]:
     finder = LabelFinder(tree)
     counted: dict[str, Counter[str]] = {}
     for label, count in source.labels.most_common():
-        found = None
-        if finder.node(label_references(label)) is None:
-            found = finder.unnamed(label)
-        if found is not None:
-            counted.setdefault(found.kind, Counter())[label] = count
+        if finder.node(label_references(label)) is None and (found := finder.unnamed(label)):
+            counted.setdefault(found[0], Counter())[label] = count
     return counted
 
 
@@ -370,7 +367,14 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
             file=file,
             remedy=f"Use it (--taxonomy {file}), or have it made anew with --force.",
         )
-    written = _named(source.labels)
+    # Of an unnamed kind the group is one of the names; what shows nothing or is not known has none.
+    finder = LabelFinder(Taxonomy(["thing"], [-1]))
+    named: dict[str, None] = {}
+    for label in source.labels:
+        kind, group = finder.kind(label)
+        if kind in ("", "unnamed"):
+            named[group if kind else label] = None
+    written = [*filter(None, named)]
     nested = [label for label in written if "/" in label]
     if nested and (source.kind == "folder" or len(nested) == len(written)):
         # As images in folders are looked up: underscores may stand for spaces, and a number may
@@ -386,14 +390,3 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
     choices, made = tree_by_wordnet(labels)
     origin = "from WordNet's hypernyms of the labels"
     return MadeTree(made.taxonomy, file, origin=origin, choices=choices)
-
-
-def _named(labels: Iterable[str]) -> list[str]:
-    """Returns the names of which a tree is made; of an unnamed kind that of its group."""
-    words = UnnamedWords()
-    named = {}
-    for label in labels:
-        kind, group = words.read(label)
-        if kind in ("", "unnamed"):
-            named[group if kind else label] = None
-    return list(filter(None, named))

@@ -147,10 +147,6 @@ def confused_with_nothing(is_empty: ArrayLike, called_empty: ArrayLike) -> dict[
         called_empty: Whether its answer is on the root, and not off the tree, shape (n,).
     """
     empty = np.asarray(is_empty, dtype=bool)
-    called = np.asarray(called_empty, dtype=bool)
-    if not empty.any():
-        return {}
-    return {
-        CALLED_SOMETHING: int((empty & ~called).sum()),
-        CALLED_EMPTY: int((called & ~empty).sum()),
-    }
+    differs = empty != np.asarray(called_empty, dtype=bool)
+    confused = {CALLED_SOMETHING: empty & differs, CALLED_EMPTY: ~empty & differs}
+    return {name: int(which.sum()) for name, which in confused.items()} if empty.any() else {}

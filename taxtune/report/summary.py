@@ -149,8 +149,7 @@ class Summary:
     Attributes:
         images: How many images the templates are judged by.
         split: Which images they are: "held-out" or "tuning".
-        states: The states of answers that are shown, in order; where images show nothing, also how
-            often that and something were confused.
+        states: The states of answers that are shown, in order, of `taxtune.metrics.outcomes.SHOWN`.
         scores: The names of the scores that matter, by key, in order.
         columns: The templates, each baseline before the templates that are compared with it.
         winners: The winner of each tuning run; empty for an evaluation.
