@@ -437,7 +437,8 @@ def _node(taxonomy: Taxonomy, label: Label) -> int:
     if isinstance(label, str):
         target = target_finder(taxonomy, suggest=0)(label)
         # "blank" is no taxon, and its scores are the root's.
-        return -1 if target.node is None or target.phrase else target.node
+        is_blank = target.phrase and target.node == taxonomy.root
+        return -1 if target.node is None or is_blank else target.node
     names = {name.casefold() for name in label}
     for name in label:
         # A genus of animals and one of plants may share a name: the taxon's other names tell which

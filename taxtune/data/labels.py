@@ -145,29 +145,28 @@ class LabelFinder:
             TaxonomyError: If several nodes have the group's name.
         """
         tree = self._names[0].tree
-        kind, name = self.kind(label)
+        kind, groups = self.kind(label)
         if kind == "nothing":
             return kind, 0, f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}"
-        group = self.node(label_references(name)) if name else None
+        group = self.node([name for group in groups for name in label_references(group)])
         if group is not None:
             where = "what is outside" if group == OUTSIDE else f"the group {tree.labels[group]!r}"
             return "unnamed", group, f"{label!r} is of an unnamed kind: {where}"
-        if kind == "left_out" or (kind and not name):
-            return "left_out", OUTSIDE, f"{label!r} is not known"
-        return None
+        return (kind, OUTSIDE, f"{label!r} is not known") if kind == "left_out" else None
 
-    def kind(self, label: str) -> tuple[str, str]:
-        """Returns the field of `LabelWords` that a label is of, "" for a name, and its group.
+    def kind(self, label: str) -> tuple[str, tuple[str, ...]]:
+        """Returns the field of `LabelWords` that a label is of, "" for a name, and its groups.
 
-        The group is "bird" of "unidentified bird" and "bird/unknown", else "".
+        Of "fauna/unidentified bird" these are "bird" and "fauna".
         """
         *above, last = label.split("/")
         kind = self._kinds.get(_phrase(label)) or self._kinds.get(_phrase(last), "")
         words = _WORD.findall(last)
         rest = self._stripped(words)
         if len(rest) == len(words):
-            return kind, ""
-        return kind or "unnamed", " ".join(rest) or "/".join(above)
+            return kind, ()
+        groups = filter(None, [" ".join(rest), "/".join(above)])
+        return kind or ("unnamed" if rest else "left_out"), tuple(groups)
 
     def empty(self, labels: Iterable[str]) -> set[str]:
         """Returns those of labels that say that nothing is there, and name no node."""

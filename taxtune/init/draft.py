@@ -367,14 +367,14 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
             file=file,
             remedy=f"Use it (--taxonomy {file}), or have it made anew with --force.",
         )
-    # Of an unnamed kind the group is one of the names; what shows nothing or is not known has none.
+    # Of an unnamed kind the group has a name, outside of folders, where the folders are the groups.
     finder = LabelFinder(Taxonomy(["thing"], [-1]))
     named: dict[str, None] = {}
     for label in source.labels:
-        kind, group = finder.kind(label)
-        if kind in ("", "unnamed"):
-            named[group if kind else label] = None
-    written = [*filter(None, named)]
+        kind, groups = finder.kind(label)
+        if not kind or (kind == "unnamed" and "/" not in label):
+            named[groups[0] if kind else label] = None
+    written = list(named)
     nested = [label for label in written if "/" in label]
     if nested and (source.kind == "folder" or len(nested) == len(written)):
         # As images in folders are looked up: underscores may stand for spaces, and a number may
