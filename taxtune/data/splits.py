@@ -183,7 +183,13 @@ def remaining(
     gone = {example.sha256 for example in used}
     used_groups = _groups(used)
     unused_groups = [example for example in examples if example.group not in used_groups]
-    order = iter(sorted(unused_groups, key=lambda e: _rank(seed, "remaining", e.id)))
+    # Groups are drawn, not images: large ones are as likely as others to be among the first.
+    first: dict[str, str] = {}
+    for example in unused_groups:
+        first.setdefault(example.group or example.id, example.id)
+    order = iter(
+        sorted(unused_groups, key=lambda e: _rank(seed, "remaining", first[e.group or e.id]))
+    )
     unused: list[Example] = []
     while len(unused) < most:
         batch = list(itertools.islice(order, most - len(unused)))
