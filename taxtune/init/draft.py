@@ -218,7 +218,7 @@ def make_draft(
 
 
 def _unnamed(source: Source, tree: Taxonomy) -> dict[str, Counter[str]]:
-    """Returns how many images have labels that no tree has, by what they say and label."""
+    """Returns the number of images of each label that no tree has, by what it says."""
     finder = LabelFinder(tree)
     counted: dict[str, Counter[str]] = {}
     for label, count in source.labels.most_common():
