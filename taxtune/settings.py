@@ -175,7 +175,18 @@ class _Images(LabelWords):
         return self
 
 
-class ManifestData(_Images):
+class _Photos(_Images):
+    box: str | None = Field(
+        None,
+        min_length=1,
+        description="Boxes that are cut out and asked about: a column (x, y, width and height in a cell, relative or "
+        "in pixels), or MegaDetector's JSON file. Photos without a box are left out.",
+    )
+    margin: Number = Field(0.1, ge=0, le=2, description="Margin of a box, in its longer side.")
+    least_confidence: Number = Field(0.2, ge=0, le=1, description="That detections need.")
+
+
+class ManifestData(_Photos):
     """A CSV, XLSX, JSONL or other text file with one image per row.
 
     Attributes:
@@ -199,7 +210,7 @@ class ManifestData(_Images):
     skip_broken: bool = False
 
 
-class FolderData(_Images):
+class FolderData(_Photos):
     """A folder with one sub-folder of images for each label.
 
     Attributes:

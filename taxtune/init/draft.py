@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import yaml
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
+from taxtune.data.boxes import Boxes
 from taxtune.data.labels import LabelFinder, label_references
 from taxtune.errors import DataError, RecipeError, shortened
 from taxtune.init.source import Source
@@ -149,6 +151,8 @@ class Draft:
             data["image_column"] = source.image_column
         if source.label_column != "label":
             data["label_column"] = source.label_column
+        if source.box is not None:
+            data["box"] = source.box
         if self.skip_broken:
             data["skip_broken"] = True
         if self.unnamed:
@@ -182,15 +186,18 @@ def make_draft(
         ImageError: If images are missing or unreadable, and nothing else is wrong (all are
             listed).
     """
-    examples = load_examples(
-        source.path,
-        tree,
-        kind=source.kind,
-        images=source.images,
-        image_column=source.image_column,
-        label_column=source.label_column,
-        skip_broken=skip_broken,
-    )
+    with tempfile.TemporaryDirectory(prefix="taxtune-crops-") as folder:
+        examples = load_examples(
+            source.path,
+            tree,
+            kind=source.kind,
+            images=source.images,
+            image_column=source.image_column,
+            label_column=source.label_column,
+            skip_broken=skip_broken,
+            folder=folder,
+            boxes=None if source.box is None else Boxes(column=source.box),
+        )
     unnamed = _unnamed(source, tree)
     labels = len({example.target for example in examples})
     if len(examples) < _FEWEST or labels == 1:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from taxtune import objective as objectives
 from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
+from taxtune.data.boxes import Boxes
 from taxtune.data.context import Variable
 from taxtune.data.labels import LabelFinder
 from taxtune.data.sources import Source
@@ -35,6 +36,7 @@ from taxtune.settings import (
     FragmentsProposerSettings,
     INat21Data,
     LocalVLMSettings,
+    ManifestData,
     PluginProposerSettings,
 )
 from taxtune.taxonomy import Domain, Taxonomy
@@ -63,6 +65,7 @@ __all__ = [
     "lacks_arbiter",
     "language_model",
     "make_arbiter",
+    "make_boxes",
     "make_data",
     "make_mapper",
     "make_measure",
@@ -299,6 +302,7 @@ def further_examples(
         columns=recipe.data.context.columns,
         words=recipe.data,
         group=recipe.data.group,
+        boxes=make_boxes(recipe),
     )
     settings = _context_settings(recipe)
     if settings is None:
@@ -342,6 +346,8 @@ def _load_examples(
         examples = load(MANIFEST_FILE, kind="manifest")
         # Numbered in the order in which they were drawn.
         return [example for example in examples if int(example.image.stem) < data.count]
+    crops = (folder / "images").absolute()
+    load = partial(load, folder=crops, boxes=make_boxes(recipe))
     if isinstance(data, FolderData):
         return load(recipe.path(data.path), kind="folder", skip_broken=data.skip_broken)
     images = None if data.images is None else recipe.path(data.images)
@@ -356,6 +362,17 @@ def _load_examples(
         pattern=data.pattern,
         skip_broken=data.skip_broken,
     )
+
+
+def make_boxes(recipe: Recipe) -> Boxes | None:
+    """Returns where the boxes of the photos are; None where photos are asked about as they are."""
+    data = recipe.data
+    if not isinstance(data, ManifestData | FolderData) or data.box is None:
+        return None
+    boxes = Boxes(margin=data.margin, least_confidence=data.least_confidence)
+    if data.box.lower().endswith(".json"):
+        return replace(boxes, file=recipe.path(data.box))
+    return replace(boxes, column=data.box)
 
 
 def make_splits(recipe: Recipe, examples: Sequence[Example]) -> Splits:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from taxtune.data.boxes import Box
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
 from taxtune.metrics.doubt import Doubt
@@ -541,6 +542,7 @@ class Provenance:
         recipe: The settings in full, with every default, as YAML.
         command: The command that runs it again, given that recipe; None where none does.
         images: Image files by example id.
+        photos: Of crops the photos that they are cut out of, each with its box, by example id.
         source: The recipe's file, whose folder its paths start at; None where there is none.
     """
 
@@ -548,6 +550,7 @@ class Provenance:
     recipe: str | None = None
     command: str | None = None
     images: dict[str, str] = field(default_factory=dict)
+    photos: dict[str, tuple[str, Box]] = field(default_factory=dict)
     source: str | None = None
 
 
