@@ -22,6 +22,7 @@ from taxtune.metrics.outcomes import (
     OFF_TREE,
     WRONG,
     Outcomes,
+    confused_with_nothing,
 )
 from taxtune.metrics.ranks import RankIntervals
 from taxtune.metrics.selective import Selective
@@ -193,10 +194,10 @@ class SampleResult:
             return MISSING
         if self.off_tree:
             return OFF_TREE
-        if self.abstained:
-            return ABSTAINED
         if self.exact:
             return EXACT
+        if self.abstained:
+            return ABSTAINED
         return GENERAL if self.hp == 1 else WRONG
 
     @property
@@ -235,9 +236,12 @@ def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
     """Returns the counts of what became of rows."""
     rows = list(rows)
     labels = sum(bool(row.node) and not row.off_tree for row in rows)  # the root is node 0
-    counts = Counter(row.state for row in rows)
+    counts = dict(Counter(row.state for row in rows))
+    placed = [row for row in rows if row.state != MISSING]
+    called_empty = [row.node == 0 and not row.off_tree for row in placed]
+    counts |= confused_with_nothing([row.target == 0 for row in placed], called_empty)
     per_group = len(rows) / max(len(groups_of(rows)), 1)
-    return Outcomes(counts=dict(counts), labels=labels, per_group=per_group if rows else 1.0)
+    return Outcomes(counts=counts, labels=labels, per_group=per_group if rows else 1.0)
 
 
 def groups_of(images: Sequence[SampleResult | Example]) -> Groups:
@@ -853,7 +857,8 @@ class ComparisonResult(_Result):
 
 
 def _counts(found: Outcomes) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in ("wrong", "general", "exact", "images")}
+    counts = {name: getattr(found, name) for name in ("wrong", "general", "exact", "images")}
+    return counts | found.nothing
 
 
 def _first_scores(held: HeldoutResult) -> dict[str, Any]:
