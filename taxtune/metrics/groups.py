@@ -71,7 +71,7 @@ def unit_name(group: str | None) -> str:
 
 
 def unit_of(setting: str | None, groups: Groups) -> str:
-    """Returns what counts once by the setting `data.group`, "burst"; "" where all are single images.
+    """Returns the name of one group by the setting `data.group`, "burst"; "" for single images.
 
     Without the setting, images of one group are copies of a photo, or parts of it.
     """
