@@ -110,7 +110,36 @@ def _columns(value: object) -> object:
     return {"columns": value} if isinstance(value, list | tuple) else value
 
 
-class _Images(Settings):
+def _phrases(listed: str) -> tuple[str, ...]:
+    return tuple(listed.split(", "))
+
+
+class LabelWords(Settings):
+    """Words of labels that no tree has; case, underscores and plurals make no difference.
+
+    A label that names a node is that node, whatever the words say.
+
+    Attributes:
+        nothing: Labels of images on which nothing is there, whose truth is the root.
+        unnamed: Words before or after a group's name: of an unnamed kind of it.
+        left_out: Labels of images of which nobody knows what they show.
+    """
+
+    nothing: tuple[str, ...] = _phrases(
+        "blank, empty, none, nothing, nothing there, nothing here, no animal, no object, "
+        "no detection, false trigger, false positive, false alarm, misfire, ghost, background"
+    )
+    unnamed: tuple[str, ...] = _phrases(
+        "unidentified, unidentifiable, not identified, unknown, unnamed, undetermined, "
+        "indeterminate, indet, unspecified, unclassified, other, species, sp, spp"
+    )
+    left_out: tuple[str, ...] = _phrases(
+        "unknown, problem, unidentifiable, unsure, not sure, uncertain, unclear, cannot tell, "
+        "can't tell, unreadable, corrupt, corrupted, broken, error, n/a, nan, null, tbd, ?, -"
+    )
+
+
+class _Images(LabelWords):
     context: Annotated[ContextSettings, BeforeValidator(_columns)] = ContextSettings()
     group: str | None = Field(
         None,

@@ -26,6 +26,7 @@ from taxtune.models import AnswerStore, Failure, Model, Request
 from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
 from taxtune.policies.allowed import Checklist
 from taxtune.recipe import Recipe
+from taxtune.settings import LabelWords
 from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.asker import Asker
@@ -235,6 +236,7 @@ class Classifier:
     boxes: Boxes | None = None
     group: str | None = None
     recipe: Recipe | None = None
+    words: LabelWords | None = None
     name: str = "classifier"
 
     def __repr__(self) -> str:
@@ -434,6 +436,7 @@ class Classifier:
             taxonomy=tree_columns(self.taxonomy),
             reliability=self.reliability,
             guarantee=self.guarantee,
+            words=self.words or LabelWords(),
             boxes=self.boxes,
             group=self.group,
         )

@@ -107,6 +107,7 @@ def load_classifier(
         boxes=saved.boxes,
         group=saved.group,
         recipe=recipe if model is None and mapper is None else None,
+        words=saved.words,
         name=saved.name,
     )
     _note_other_mapper(classifier.mapper, saved)

@@ -145,7 +145,7 @@ def classify(
     listed = _boxed(classifier, list_groups(listed, classifier.group), boxes)
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
-        known = read_truth(truth, classifier.taxonomy, columns_of(context))
+        known = read_truth(truth, classifier.taxonomy, columns_of(context), classifier.words)
         photos = listed["photo" if "photo" in listed else "image"]
         matches = match_truth(photos, known, truth)
         pairs = zip(listed["image"], photos, strict=True)

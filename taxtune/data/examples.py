@@ -25,6 +25,7 @@ from taxtune.data.sources import (
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
 from taxtune.images import check_images, is_image_data, store_image
 from taxtune.progress import note
+from taxtune.settings import LabelWords
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -95,6 +96,7 @@ def load_examples(
     part: Domain | None = None,
     skip_broken: bool = False,
     columns: Sequence[str] = (),
+    words: LabelWords | None = None,
     group: str | None = None,
     boxes: Boxes | None = None,
 ) -> list[Example]:
@@ -119,6 +121,7 @@ def load_examples(
         part: What `taxonomy` is a part of. Labels elsewhere on the whole tree are left out.
         skip_broken: Leave out, and note, images that are missing or unreadable. All are decoded.
         columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
+        words: What labels say that no tree has; None for the words that are usual.
         group: Which images belong together, as in a recipe (`data.group`).
         boxes: Where the boxes of the photos are: each is an example of its own, whose crop is
             written to `folder`. Photos without a box are left out and counted.
@@ -145,9 +148,9 @@ def load_examples(
     if not records:
         problems.tell()
         raise DataError("There are no images in the data.", file=opened.name)
-    finder = LabelFinder(taxonomy, part) if opened.kind == "folder" else None
-    records = with_groups(records, group, finder)
-    placed = _placed(records, taxonomy, part, domain, opened.name, problems)
+    finder = LabelFinder(taxonomy, part, words)
+    records = with_groups(records, group, finder if opened.kind == "folder" else None)
+    placed = _placed(records, finder, taxonomy, part, domain, opened.name, problems)
     examples = _stored(placed, opened, None if folder is None else Path(folder), kept_columns)
     if boxes is not None:
         examples = _boxed(examples, placed, opened, boxes, folder, skip_broken, problems)
@@ -222,6 +225,7 @@ def _kind_of(path: Path) -> str:
 
 def _placed(
     records: Sequence[Record],
+    finder: LabelFinder,
     taxonomy: Taxonomy,
     part: Domain | None,
     domain: int | None,
@@ -229,7 +233,7 @@ def _placed(
     problems: Problems,
 ) -> list[tuple[Record, int]]:
     """Returns the records with their nodes, without those outside of the part and the domain."""
-    nodes = _find_nodes(records, taxonomy, part, source, problems)
+    nodes = _find_nodes(records, finder, taxonomy, source, problems)
     placed = []
     outside: Counter[str] = Counter()
     for record in records:
@@ -245,10 +249,12 @@ def _placed(
     # Looked up once for each node: of iNaturalist there are millions of records.
     known = {node for _, node in placed if node != _UNKNOWN}
     nodes_inside = {node for node in known if taxonomy.is_ancestor(domain, node)}
+    # An empty frame shows nothing of the domain, and is no image of anything else.
+    empty = finder.empty({record.label for record, node in placed if node == taxonomy.root})
     inside = []
     outside.clear()
     for record, node in placed:
-        if node == _UNKNOWN or node in nodes_inside:
+        if node == _UNKNOWN or node in nodes_inside or record.label in empty:
             inside.append((record, node))
         else:
             outside[record.label] += 1
@@ -451,8 +457,8 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
 
 def _find_nodes(
     records: Sequence[Record],
+    finder: LabelFinder,
     taxonomy: Taxonomy,
-    part: Domain | None,
     source: str,
     problems: Problems,
 ) -> Mapping[tuple[Reference, ...], int | None]:
@@ -464,7 +470,6 @@ def _find_nodes(
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}
     phrases: dict[tuple[Reference, ...], str] = {}
-    finder = LabelFinder(taxonomy, part)
     counts = Counter(record.references for record in records)
     for references in counts:
         try:
@@ -474,7 +479,7 @@ def _find_nodes(
             reasons[references] = f"{error.message} {error.remedy or ''}".strip()
             continue
         if unnamed is not None:
-            phrases[references], node = unnamed
+            _, node, phrases[references] = unnamed
         if node is None:
             reasons[references] = ""
         else:

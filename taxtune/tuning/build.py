@@ -14,6 +14,7 @@ from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
 from taxtune.data.boxes import Boxes
 from taxtune.data.context import Variable
+from taxtune.data.labels import LabelFinder
 from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split, split_sizes
 from taxtune.errors import ModelError, RecipeError
@@ -299,6 +300,7 @@ def further_examples(
         folder=folder / "images",
         part=part,
         columns=recipe.data.context.columns,
+        words=recipe.data,
         group=recipe.data.group,
         boxes=make_boxes(recipe),
     )
@@ -335,6 +337,7 @@ def _load_examples(
         domain=domain,
         part=part,
         columns=data.context.columns,
+        words=data,
         group=data.group,
     )
     if source is not None:
@@ -382,14 +385,22 @@ def make_splits(recipe: Recipe, examples: Sequence[Example]) -> Splits:
         heldout=heldout,
         seed=recipe.seed,
         may_be_short=not isinstance(data.heldout, int),
+        root=0,  # of every tree
     )
 
 
 def trivial_node(recipe: Recipe, taxonomy: Taxonomy, examples: Sequence[Example]) -> int:
-    """Returns the node of the trivial answer: the recipe's, or the lowest above every label."""
+    """Returns the node of the trivial answer: the recipe's, or the lowest above every label.
+
+    Images on which nothing is there have no part in it.
+    """
     if recipe.taxonomy.domain is not None:
         return taxonomy.resolve(recipe.taxonomy.domain)
-    return taxonomy.common_ancestor({example.target for example in examples})
+    finder = LabelFinder(taxonomy, words=recipe.data)
+    at_root = {example.label for example in examples if example.target == taxonomy.root}
+    empty = finder.empty(at_root)
+    targets = {example.target for example in examples if example.label not in empty}
+    return taxonomy.common_ancestor(targets or {taxonomy.root})
 
 
 # -- models ----------------------------------------------------------------------------------------

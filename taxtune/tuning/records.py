@@ -20,6 +20,7 @@ from taxtune.metrics.outcomes import (
     OFF_TREE,
     WRONG,
     Outcomes,
+    confused_with_nothing,
 )
 from taxtune.metrics.ranks import RankIntervals
 from taxtune.metrics.selective import Selective
@@ -188,10 +189,10 @@ class SampleResult:
             return MISSING
         if self.off_tree:
             return OFF_TREE
-        if self.abstained:
-            return ABSTAINED
         if self.exact:
             return EXACT
+        if self.abstained:
+            return ABSTAINED
         return GENERAL if self.hp == 1 else WRONG
 
     @property
@@ -230,7 +231,11 @@ def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
     """Returns the counts of what became of rows."""
     rows = list(rows)
     labels = sum(bool(row.node) and not row.off_tree for row in rows)  # the root is node 0
-    return Outcomes(counts=dict(Counter(row.state for row in rows)), labels=labels)
+    counts = dict(Counter(row.state for row in rows))
+    placed = [row for row in rows if row.state != MISSING]
+    called_empty = [row.node == 0 and not row.off_tree for row in placed]
+    counts |= confused_with_nothing([row.target == 0 for row in placed], called_empty)
+    return Outcomes(counts=counts, labels=labels)
 
 
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
@@ -823,7 +828,8 @@ class ComparisonResult(_Result):
 
 
 def _counts(found: Outcomes) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in ("wrong", "general", "exact", "images")}
+    counts = {name: getattr(found, name) for name in ("wrong", "general", "exact", "images")}
+    return counts | found.nothing
 
 
 def _first_scores(held: HeldoutResult) -> dict[str, Any]:

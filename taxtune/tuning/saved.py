@@ -25,7 +25,7 @@ from taxtune.models import Model
 from taxtune.policies import Reliability, RiskGuarantee
 from taxtune.policies.allowed import Occurrence
 from taxtune.recipe import Recipe
-from taxtune.settings import AUTO, LocalVLMSettings, MapperSettings, VLMSettings
+from taxtune.settings import AUTO, LabelWords, LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.build import language_model, make_boxes
 from taxtune.tuning.experiment import Experiment
@@ -67,6 +67,7 @@ class Saved(BaseModel):
         seed: Seeds the model's sampling.
         reliability: How often answers like these were right.
         guarantee: What `calibrate` guarantees of the policy.
+        words: What labels say that no tree has.
         boxes: What of photos is asked about; None for whole photos.
         group: Which images belong together.
         taxonomy: The label tree, see `tree_columns`.
@@ -87,6 +88,7 @@ class Saved(BaseModel):
     seed: int
     reliability: Reliability | None
     guarantee: RiskGuarantee | None
+    words: LabelWords = LabelWords()
     boxes: Boxes | None = None
     group: str | None = None
     taxonomy: dict[str, Any]
@@ -132,6 +134,7 @@ def save_winner(experiment: Experiment, result: TuneResult) -> None:
         taxonomy=tree_columns(experiment.taxonomy),
         reliability=_reliability(experiment.taxonomy, result),
         guarantee=None,
+        words=LabelWords(**recipe.data.model_dump(include=set(LabelWords.model_fields))),
         boxes=None if boxes is None else replace(boxes, file=None),
         group=recipe.data.group,
     )
