@@ -35,6 +35,8 @@ from taxtune.tuning.saved import FILE, Saved, pinned, tree_columns, write_saved
 from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from taxtune.mapping import Mapper
 
 __all__ = [
@@ -266,6 +268,10 @@ class Classifier:
     def columns(self) -> tuple[str, ...]:
         """The columns that images need, beside their files."""
         return tuple(variable.column for variable in self.context if variable.column not in EXIF)
+
+    def has_boxes(self, table: pd.DataFrame) -> bool:
+        """Returns whether boxes of the images of a table are asked about, and not whole images."""
+        return self.boxes is not None and BOX in table
 
     @property
     def prompt(self) -> str:

@@ -119,9 +119,7 @@ def classify(
     are kept as they come, so the same command continues after an interruption. Of scores rows have image, placement,
     rank, confidence (the share of the scores) and failure.
     """
-    from taxtune.answers.classifier_scores import read_truth
-    from taxtune.classifier.joined import list_groups
-    from taxtune.classifier.truth import match_truth
+    from taxtune.data.boxes import Boxes
     from taxtune.tuning.calibrate import CALIBRATION
 
     written = [] if out is None else [out]
@@ -141,15 +139,14 @@ def classify(
         review_below = _UNSURE if classifier.guarantee is None else 0.0
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")
+    if boxes is not None:
+        if classifier.boxes is None:
+            note("the run was asked about whole photos, and is now asked about boxes of them")
+        classifier.boxes = replace(classifier.boxes or Boxes(), file=boxes)
     listed = _listed(classifier, images, image_column, candidates)
-    listed = _boxed(classifier, list_groups(listed, classifier.group), boxes)
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
-        known = read_truth(truth, classifier.taxonomy, columns_of(context), classifier.words)
-        photos = listed["photo" if "photo" in listed else "image"]
-        matches = match_truth(photos, known, truth)
-        pairs = zip(listed["image"], photos, strict=True)
-        known = {image: known[matches[photo]] for image, photo in pairs if photo in matches}
+        known = _known(listed, truth, classifier, columns_of(context))
     labels = _labels(classifier, listed, review_below, _answers(run, out), printed=out is None)
     note_arbiter(classifier.mapper)
     if out is not None:
@@ -168,32 +165,31 @@ def _listed(
     classifier: Classifier, images: list[str], column: str | None, candidates: Path | None
 ) -> pd.DataFrame:
     """Returns the images that are named, with what is known of them."""
+    from taxtune.classifier.joined import list_boxes, list_groups
     from taxtune.classifier.labels import list_images
     from taxtune.init.source import find_images
 
     listed = list_images(images, partial(find_images, image_column=column))
     if candidates is not None:
         listed["candidates"] = _candidates(classifier, candidates, listed["image"].tolist())
-    return listed
+    return list_boxes(list_groups(listed, classifier.group), classifier.boxes)
 
 
-def _boxed(classifier: Classifier, listed: pd.DataFrame, file: Path | None) -> pd.DataFrame:
-    """Returns a row for each box of photos where there are boxes, and the images as they are elsewhere."""
-    from taxtune.classifier.joined import list_boxes
-    from taxtune.data.boxes import Boxes
+def _known(
+    listed: pd.DataFrame, truth: Path, classifier: Classifier, columns: dict[str, str | None]
+) -> dict[str, int]:
+    """Returns the true node of each image, where it is known; of a box that of its photo."""
+    from taxtune.answers.classifier_scores import read_truth
+    from taxtune.classifier.truth import match_truth
 
-    boxes = classifier.boxes
-    if file is not None:
-        if boxes is None:
-            note("the run was asked about whole photos, and is now asked about boxes of them")
-        boxes = replace(boxes or Boxes(), file=file)
-        classifier.boxes = boxes
-    elif boxes is None:
-        return listed
-    elif boxes.column not in listed:
-        note("the run was asked about boxes, and is now asked about whole photos: see --boxes")
-        return listed
-    return list_boxes(listed, boxes)
+    known = read_truth(truth, classifier.taxonomy, columns, classifier.words)
+    photos = listed["photo" if classifier.has_boxes(listed) else "image"]
+    matches = match_truth(photos, known, truth)
+    found = {}
+    for image, photo in zip(listed["image"], photos, strict=True):
+        if photo in matches:
+            found[image] = known[matches[photo]]
+    return found
 
 
 def _labels(
@@ -214,7 +210,7 @@ def _labels(
     calls = classifier.policy.samples
     asked = len(listed)
     plan = f"{asked:,} image{'' if asked == 1 else 's'}"
-    if "photo" in listed:
+    if classifier.has_boxes(listed):
         asked = int((listed["image"] != listed["photo"]).sum())
         plan = f"{asked:,} boxes in {listed['photo'].nunique():,} photos"
     if calls > 1:
@@ -263,7 +259,8 @@ def _write_joined(labels: pd.DataFrame, out: Path, classifier: Classifier) -> No
     from taxtune.classifier.labels import write_labels
 
     group = GROUP if GROUP in labels else classifier.group
-    for column, name in ((PHOTO, "photos"), (group, "groups")):
+    photo = PHOTO if classifier.has_boxes(labels) else None
+    for column, name in ((photo, "photos"), (group, "groups")):
         if column is not None and column in labels:
             file = _beside(out, name)
             write_labels(join_labels(labels, column, classifier.taxonomy), file)
@@ -361,7 +358,7 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
     places = [f"{count:,} at {rank}" for rank, count in ranks.items()]
     images = f"{len(labels):,} image{'' if len(labels) == 1 else 's'}"
     yield f"{images}: {', '.join(places) or 'none below the root'}"
-    if "photo" in labels:
+    if classifier.has_boxes(labels):
         empty = (labels["box"].isna() & labels["failure"].isna()).sum()
         yield f"{empty:,} photos without a box are on the root, and nothing was asked about them"
     why = labels["why"].value_counts()
