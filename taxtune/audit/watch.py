@@ -1,0 +1,266 @@
+"""A promise that is watched: images are drawn from new labels, and their truths tested.
+
+The images of a file of labels are shuffled and dealt into pools, and one image of each is drawn:
+with a quarter of the chance by what its confidence c leaves open, √(c (1 - c)) (Neyman 1934), else
+each alike. Weighted by one over its chance, its loss is in the mean that of the pool, whatever was
+drawn before, which is all that the evidence rests on (`metrics.evidence`). The drawn images and
+their truths are kept beside the calibration, in a file of its own for each; the rest follows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from taxtune.answers.targets import target_finder
+from taxtune.atomic import write_json, write_text
+from taxtune.classifier.classifier import COLUMNS
+from taxtune.classifier.scores import ScoreCalibration
+from taxtune.errors import DataError, command
+from taxtune.metrics.evidence import HEAVIEST, Evidence, weigh_evidence
+from taxtune.metrics.hierarchical import precision_recall
+from taxtune.policies import RiskGuarantee, worst_loss
+from taxtune.tables import read_rows, read_table
+from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.calibrate import CALIBRATION, Calibration, read_calibration
+from taxtune.tuning.saved import FILE, find_saved, read_saved, tree_of_columns
+from taxtune.untrusted import spreadsheet_cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["SOURCE", "Watch"]
+
+_POOL = 20  # images of which one is drawn, where there are enough
+_CONFIDENCE = 0.9  # of the verdicts, where the promise is kept in expectation
+#: The column with a digest of the file of labels, beside other columns of the user.
+SOURCE = " source"
+_COLUMNS = ("image", "placement", "confidence", "truth", "weight", SOURCE, " used")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A classifier's promise, and the images that were drawn since it was made.
+
+    Attributes:
+        file: Where they are kept.
+        tree: The label tree.
+        promise: The promise.
+        drawn: A row per image in the order in which they were drawn: `_COLUMNS` (with a digest of
+            the file of labels, and how many of its images were dealt by then) and the other columns
+            of the labels. The truth is "" where nobody has given it.
+    """
+
+    file: Path
+    tree: Taxonomy
+    promise: RiskGuarantee
+    drawn: pd.DataFrame
+
+    @classmethod
+    def of(cls, classifier: Path) -> Watch:
+        """Returns the watch of a run, a saved classifier or a calibration of scores.
+
+        Raises:
+            DataError: If nothing is promised, or a file cannot be read.
+        """
+        import pandas as pd
+
+        source, tree, promise = _promised(classifier)
+        file = source.with_name(f"{source.stem}-watch-{_digest(source)[:8]}.json")
+        rows = json.loads(file.read_text(encoding="utf-8"))["drawn"] if file.exists() else []
+        return cls(file, tree, promise, pd.DataFrame(rows, columns=None if rows else _COLUMNS))
+
+    @cached_property
+    def nodes(self) -> dict[str, int]:
+        """The number of each node, by its path."""
+        return {"/".join(self.tree.path(node)): node for node in range(len(self.tree))}
+
+    @property
+    def level(self) -> float:
+        """How often a verdict may be wrong, in (0, 1)."""
+        return 1 - (self.promise.confidence_level or _CONFIDENCE)
+
+    @cached_property
+    def labelled(self) -> pd.DataFrame:
+        """The images with a truth, with the numbers of the nodes; not those that are not known."""
+        find = target_finder(self.tree)
+        frame = self.drawn.copy()
+        frame["node"] = frame["placement"].map(self.nodes)
+        frame["target"] = [find(truth).node for truth in frame["truth"]]
+        return frame[frame["target"].notna()].astype({"node": int, "target": int})
+
+    def weigh(self, labelled: pd.DataFrame, depth: int | None = None) -> Evidence:
+        """Returns what images with a truth say of the promise, for labels up to a depth."""
+        nodes = labelled["node"].to_numpy()
+        ends = np.minimum(self.tree.depth[nodes], self.tree.height if depth is None else depth)
+        hp, _ = precision_recall(self.tree, self.tree.lineage[nodes, ends], labelled["target"])
+        worst = worst_loss(self.tree)
+        return weigh_evidence(1 - hp, labelled["weight"], self.promise.risk, worst)
+
+    @cached_property
+    def evidence(self) -> Evidence | None:
+        """What all images with a truth say; None as long as there are none."""
+        return self.weigh(self.labelled) if len(self.labelled) else None
+
+    def broken(self) -> tuple[str, int] | None:
+        """Returns since when the promise is broken, and the deepest depth at which it is not.
+
+        A label that ends higher is nowhere worse, so that testing each depth needs no correction.
+        """
+        evidence = self.evidence
+        if evidence is None or evidence.verdict(self.level) != "broken":
+            return None
+        depth = self.tree.height - 1
+        while self.weigh(self.labelled, depth).verdict(self.level) == "broken":
+            depth -= 1
+        image = self.labelled["image"].iloc[evidence.since]
+        number = f"label {evidence.since + 1:,} of {len(self.labelled):,}"
+        return f"the promise is broken since {number} ({image})", depth
+
+    def groups(self, by: str) -> dict[str, pd.DataFrame]:
+        """Returns the images with a truth by a column of the labels, or by a rank of their node.
+
+        Raises:
+            DataError: If it is neither.
+        """
+        frame = self.labelled
+        if by not in frame:
+            at = [by.casefold() == (rank or "").casefold() for rank in self.tree.ranks]
+            if not any(at):
+                known = {*self.drawn.columns, *filter(None, self.tree.ranks)} - {*_COLUMNS}
+                remedy = f"There are {', '.join(sorted(known))}."
+                raise DataError("There is no such column or rank.", value=by, remedy=remedy)
+            lines = self.tree.lineage[frame["node"]]
+            nodes = np.where((lines >= 0) & np.array(at)[lines], lines, -1).max(axis=1)
+            frame = frame.assign(**{by: [self.tree.labels[i] if i >= 0 else "" for i in nodes]})
+        return {str(name): rows for name, rows in frame.fillna({by: ""}).groupby(by)}
+
+    def read(self, file: Path) -> pd.DataFrame:
+        """Returns the labels of a file that `classify` wrote, each with a digest of the file.
+
+        Raises:
+            DataError: If it cannot be read, or has labels of another tree.
+        """
+        import pandas as pd
+
+        rows = []
+        for line, row in read_table(file, what="labels"):
+            placement = row.get("placement")
+            if placement and placement not in self.nodes:
+                message = "The label is not on the tree of the promise."
+                raise DataError(message, file=file, row=line, value=placement)
+            if placement:
+                rows.append(row)
+        if not rows:
+            raise DataError("The file has no labels.", file=file)
+        frame = pd.DataFrame(rows)
+        others = [name for name in frame if name not in (*COLUMNS, *_COLUMNS, "nodes")]
+        frame = frame[["image", "placement", "confidence", *others]]
+        frame["confidence"] = frame["confidence"].astype(float)
+        frame["truth"] = ""
+        frame[SOURCE] = _digest(file)
+        return frame
+
+    def take(self, file: Path, source: str) -> Watch:
+        """Returns the watch with the truths of a file of images that were drawn from a source.
+
+        Raises:
+            DataError: If an image was not drawn from it, or a truth is not on the tree.
+        """
+        find = target_finder(self.tree)
+        own = self.drawn[self.drawn[SOURCE] == source]
+        rows = dict(zip(own["image"].map(spreadsheet_cell), own.index, strict=True))
+        truths = self.drawn["truth"].copy()
+        needs = "It needs the columns image and truth."
+        for line, row in read_rows(file, ("image", "truth"), what="drawn images", remedy=needs):
+            image, truth = row["image"], row["truth"]
+            if image not in rows:
+                message = "The image was not drawn from the labels as they are now."
+                remedy = "Move the file away, to draw again."
+                raise DataError(message, file=file, row=line, value=image, remedy=remedy)
+            if truth and find(truth).problem:
+                message = f"The truth cannot be used: {find(truth).problem}"
+                raise DataError(message, file=file, row=line, value=truth)
+            truths[rows[image]] = truth
+        return replace(self, drawn=self.drawn.assign(truth=truths))
+
+    def draw(self, labels: pd.DataFrame, n: int, group: str | None) -> Watch:
+        """Returns the watch with up to n further images drawn, at most one of each group.
+
+        Args:
+            labels: As `read` returns them.
+            n: How many.
+            group: The column of groups; None for one image each.
+        """
+        import pandas as pd
+
+        source = labels[SOURCE].iloc[0]
+        seed = int(source, 16)
+        own = self.drawn.loc[self.drawn[SOURCE] == source, " used"]
+        used = int(own.iloc[-1]) if len(own) else 0
+        dealt = labels.iloc[np.random.default_rng(seed).permutation(len(labels))]
+        if group is not None:
+            dealt = dealt[dealt[group].isna() | ~dealt.duplicated(group)]
+        dealt = dealt[used:]
+        size = min(_POOL, max(1, len(dealt) // n))
+        dealt = dealt[: min(n, len(dealt) // size) * size].copy()
+        pool = np.arange(len(dealt)) // size
+        confidence = dealt["confidence"].fillna(0.5)
+        left_open = (confidence * (1 - confidence)) ** 0.5 + 1e-9
+        by_doubt = left_open / left_open.groupby(pool).transform("sum")
+        chance = 1 / HEAVIEST / size + (1 - 1 / HEAVIEST) * by_doubt
+        dealt["weight"] = 1 / (size * chance)
+        dealt[" used"] = used + size * (pool + 1)
+        pools = dealt.groupby(pool)
+        drawn = pools.sample(1, weights=chance, random_state=np.random.default_rng([seed, used]))
+        drawn = drawn[~drawn["image"].isin(self.drawn["image"])]
+        return replace(self, drawn=pd.concat([self.drawn, drawn], ignore_index=True))
+
+    def save(self) -> None:
+        """Writes the file, with the evidence after each label for those who read it."""
+        rows = json.loads(self.drawn.to_json(orient="records"))
+        content = {"promise": str(self.promise), "drawn": rows}
+        if self.evidence is not None:
+            content["broken"] = self.evidence.broken.tolist()
+            content["holds"] = self.evidence.holds.tolist()
+        write_json(self.file, content)
+
+    def write(self, file: Path, source: str) -> int:
+        """Writes the images drawn from a source, to be labelled; returns how many are not."""
+        own = self.drawn[self.drawn[SOURCE] == source].dropna(axis=1, how="all")
+        first = list(_COLUMNS[:5])
+        others = own.columns.difference([*first, SOURCE, " used"], sort=False)
+        cells = own[[*first, *others]].map(spreadsheet_cell)
+        write_text(file, cells.to_csv(index=False, lineterminator="\n"))
+        return int((own["truth"] == "").sum())
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+
+
+def _promised(classifier: Path) -> tuple[Path, Taxonomy, RiskGuarantee]:
+    """Returns the file of a promise, its label tree, and the promise."""
+    calibration: Calibration | ScoreCalibration
+    if classifier.is_file():
+        calibration = ScoreCalibration.read(classifier)
+        return classifier, calibration.tree, _guarantee(calibration)
+    folder = find_saved(classifier)
+    saved = read_saved(folder)
+    tree = tree_of_columns(saved.taxonomy, folder / FILE)
+    if folder != classifier:
+        return classifier / CALIBRATION, tree, _guarantee(read_calibration(classifier))
+    if saved.guarantee is None:
+        remedy = f"Calibrate its run first: {command('calibrate', 'RUN', '--risk', '0.02')}"
+        raise DataError("The classifier promises nothing.", file=folder, remedy=remedy)
+    return folder / FILE, tree, saved.guarantee
+
+
+def _guarantee(calibration: Calibration | ScoreCalibration) -> RiskGuarantee:
+    return RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
