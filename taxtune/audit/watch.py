@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SOURCE", "Watch"]
 
-_POOL = 20  # images of which one is drawn, where there are enough
+_POOL = 5  # images of which one is drawn, where there are enough
 _CONFIDENCE = 0.9  # of the verdicts, where the promise is kept in expectation
 #: The column with a digest of the file of labels, beside other columns of the user.
 SOURCE = " source"
@@ -133,9 +134,7 @@ class Watch:
         if by not in frame:
             at = [by.casefold() == (rank or "").casefold() for rank in self.tree.ranks]
             if not any(at):
-                known = {*self.drawn.columns, *filter(None, self.tree.ranks)} - {*_COLUMNS}
-                remedy = f"There are {', '.join(sorted(known))}."
-                raise DataError("There is no such column or rank.", value=by, remedy=remedy)
+                raise _no_column(by, [*self.drawn, *filter(None, self.tree.ranks)])
             lines = self.tree.lineage[frame["node"]]
             nodes = np.where((lines >= 0) & np.array(at)[lines], lines, -1).max(axis=1)
             frame = frame.assign(**{by: [self.tree.labels[i] if i >= 0 else "" for i in nodes]})
@@ -206,6 +205,8 @@ class Watch:
         used = int(own.iloc[-1]) if len(own) else 0
         dealt = labels.iloc[np.random.default_rng(seed).permutation(len(labels))]
         if group is not None:
+            if group not in labels:
+                raise _no_column(group, labels)
             dealt = dealt[dealt[group].isna() | ~dealt.duplicated(group)]
         dealt = dealt[used:]
         size = min(_POOL, max(1, len(dealt) // n))
@@ -239,6 +240,12 @@ class Watch:
         cells = own[[*first, *others]].map(spreadsheet_cell)
         write_text(file, cells.to_csv(index=False, lineterminator="\n"))
         return int((own["truth"] == "").sum())
+
+
+def _no_column(name: str, known: Iterable[str]) -> DataError:
+    others = sorted({*known} - {*_COLUMNS})
+    remedy = f"There are {', '.join(others) or 'none'}."
+    return DataError("The labels have no such column.", value=name, remedy=remedy)
 
 
 def _digest(file: Path) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from taxtune.options import opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -13,8 +14,12 @@ if TYPE_CHECKING:
     from taxtune.metrics.evidence import Evidence
     from taxtune.report.output import Cell
 
-__all__ = ["watch_labels"]
+__all__ = ["OnBrokenOption", "tell_broken", "watch_labels"]
 
+OnBrokenOption = Annotated[
+    Literal["say", "back-off"],
+    opt("Where the promise is broken: say so, or go up to the deepest rank where it is not."),
+]
 _BROKEN, _HOLDS = "evidence: broken", "evidence: holds"
 
 
@@ -39,7 +44,7 @@ def watch_labels(
     groups = {}
     if watch.evidence is not None:
         rows.append(_row("all", watch.labelled, watch.evidence, watch.level))
-        log_evidence(classifier, watch.evidence.broken.tolist(), watch.file.stem)
+        log_evidence(classifier, watch.evidence.broken.tolist(), watch.file.stem[-8:])
         groups = {} if by is None else watch.groups(by)
     for name, members in groups.items():
         # All groups together say "broken" wrongly as seldom as one test does.
@@ -57,11 +62,31 @@ def watch_labels(
     broken = watch.broken()
     if broken is not None:
         note(broken[0])
+    elif not is_settled and not unlabelled:
+        note(f"no image is left to draw from {file}; labels of further images go on with the watch")
     if unlabelled:
         note(
             f"{unlabelled:,} images in {asked} have no truth yet: write what each shows into the "
             "column truth, then run the command again"
         )
+
+
+def tell_broken(classifier: Path, on_broken: str) -> tuple[str, int | None]:
+    """Returns since when a classifier's promise is broken, and the depth at which labels are to end.
+
+    Says so, too. They are "" and None where the promise is not broken.
+    """
+    from taxtune.audit.watch import Watch
+
+    broken = Watch.of(classifier).broken()
+    if broken is None:
+        return "", None
+    text, depth = broken
+    if on_broken == "back-off":
+        note(f"{text}; labels end at depth {depth}, where it is not")
+        return text, depth
+    note(f"{text}; --on-broken back-off ends labels at depth {depth}, where it is not")
+    return text, None
 
 
 def _row(name: str, labelled: pd.DataFrame, evidence: Evidence, level: float) -> dict[str, Cell]:

@@ -12,17 +12,18 @@ from taxtune.tuning.history import read_note
 __all__ = ["log_evidence"]
 
 
-def log_evidence(folder: Path, values: Sequence[float], name: str) -> None:
+def log_evidence(folder: Path, values: Sequence[float], watch: str) -> None:
     """Logs what the run of a folder has not yet of a curve, if it has a record in MLflow.
 
     Args:
         folder: The run's folder.
         values: The evidence after each label, as powers of ten.
-        name: The name of the curve: each calibration has its own.
+        watch: The name of the watch: each calibration has a curve of its own.
     """
     identity = read_note(folder, "mlflow_run")
     if identity is None:
         return
+    name = f"watch_evidence/{watch}"
     beside = record_folder(folder)
     try:
         check_store(beside)
