@@ -22,15 +22,16 @@ import numpy as np
 from taxtune.answers.targets import target_finder
 from taxtune.atomic import write_json, write_text
 from taxtune.classifier.classifier import COLUMNS
+from taxtune.classifier.loading import load_classifier
 from taxtune.classifier.scores import ScoreCalibration
-from taxtune.errors import DataError, command
+from taxtune.errors import DataError
 from taxtune.metrics.evidence import HEAVIEST, Evidence, weigh_evidence
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.policies import RiskGuarantee, worst_loss
-from taxtune.tables import read_rows, read_table
+from taxtune.tables import read_rows, read_table, read_text
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.calibrate import CALIBRATION, Calibration, read_calibration
-from taxtune.tuning.saved import FILE, find_saved, read_saved, tree_of_columns
+from taxtune.tuning.calibrate import CALIBRATION
+from taxtune.tuning.saved import FILE
 from taxtune.untrusted import spreadsheet_cell
 
 if TYPE_CHECKING:
@@ -72,10 +73,18 @@ class Watch:
         """
         import pandas as pd
 
-        source, tree, promise = _promised(classifier)
-        file = source.with_name(f"{source.stem}-watch-{_digest(source)[:8]}.json")
-        rows = json.loads(file.read_text(encoding="utf-8"))["drawn"] if file.exists() else []
-        return cls(file, tree, promise, pd.DataFrame(rows, columns=None if rows else _COLUMNS))
+        tree, promise = _promised(classifier)
+        source = classifier
+        if classifier.is_dir():
+            is_saved = (classifier / FILE).exists()
+            source = classifier / (FILE if is_saved else CALIBRATION)
+        digest = _digest(source)
+        file = source.with_name(f"{source.stem}-watch-{digest[:8]}.json")
+        drawn = pd.DataFrame(columns=_COLUMNS)
+        if file.exists():
+            record = json.loads(read_text(file, error=DataError, what="watch"))
+            drawn = pd.DataFrame(record["drawn"])
+        return cls(file, tree, promise, drawn)
 
     @cached_property
     def nodes(self) -> dict[str, int]:
@@ -98,10 +107,13 @@ class Watch:
 
     def weigh(self, labelled: pd.DataFrame, depth: int | None = None) -> Evidence:
         """Returns what images with a truth say of the promise, for labels up to a depth."""
+        tree = self.tree
         nodes = labelled["node"].to_numpy()
-        ends = np.minimum(self.tree.depth[nodes], self.tree.height if depth is None else depth)
-        hp, _ = precision_recall(self.tree, self.tree.lineage[nodes, ends], labelled["target"])
-        worst = worst_loss(self.tree)
+        if depth is not None:
+            ends = np.minimum(tree.depth[nodes], depth)
+            nodes = tree.lineage[nodes, ends]
+        hp, _ = precision_recall(tree, nodes, labelled["target"])
+        worst = worst_loss(tree)
         return weigh_evidence(1 - hp, labelled["weight"], self.promise.risk, worst)
 
     @cached_property
@@ -130,15 +142,19 @@ class Watch:
         Raises:
             DataError: If it is neither.
         """
-        frame = self.labelled
+        frame = self.labelled.copy()
         if by not in frame:
-            at = [by.casefold() == (rank or "").casefold() for rank in self.tree.ranks]
-            if not any(at):
+            ranks = [(rank or "").casefold() for rank in self.tree.ranks]
+            if by.casefold() not in ranks:
                 raise _no_column(by, [*self.drawn, *filter(None, self.tree.ranks)])
-            lines = self.tree.lineage[frame["node"]]
-            nodes = np.where((lines >= 0) & np.array(at)[lines], lines, -1).max(axis=1)
-            frame = frame.assign(**{by: [self.tree.labels[i] if i >= 0 else "" for i in nodes]})
-        return {str(name): rows for name, rows in frame.fillna({by: ""}).groupby(by)}
+            names = []
+            for node in frame["node"]:
+                path = self.tree.ancestors(node)
+                at = [self.tree.labels[i] for i in path if ranks[i] == by.casefold()]
+                names.append((at or [""])[-1])
+            frame[by] = names
+        frame[by] = frame[by].fillna("")
+        return {str(name): rows for name, rows in frame.groupby(by)}
 
     def read(self, file: Path) -> pd.DataFrame:
         """Returns the labels of a file that `classify` wrote, each with a digest of the file.
@@ -161,7 +177,7 @@ class Watch:
         frame = pd.DataFrame(rows)
         others = [name for name in frame if name not in (*COLUMNS, *_COLUMNS, "nodes")]
         frame = frame[["image", "placement", "confidence", *others]]
-        frame["confidence"] = frame["confidence"].astype(float)
+        frame["confidence"] = pd.to_numeric(frame["confidence"], errors="coerce")
         frame["truth"] = ""
         frame[SOURCE] = _digest(file)
         return frame
@@ -252,22 +268,12 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
 
-def _promised(classifier: Path) -> tuple[Path, Taxonomy, RiskGuarantee]:
-    """Returns the file of a promise, its label tree, and the promise."""
-    calibration: Calibration | ScoreCalibration
-    if classifier.is_file():
-        calibration = ScoreCalibration.read(classifier)
-        return classifier, calibration.tree, _guarantee(calibration)
-    folder = find_saved(classifier)
-    saved = read_saved(folder)
-    tree = tree_of_columns(saved.taxonomy, folder / FILE)
-    if folder != classifier:
-        return classifier / CALIBRATION, tree, _guarantee(read_calibration(classifier))
-    if saved.guarantee is None:
-        remedy = f"Calibrate its run first: {command('calibrate', 'RUN', '--risk', '0.02')}"
-        raise DataError("The classifier promises nothing.", file=folder, remedy=remedy)
-    return folder / FILE, tree, saved.guarantee
-
-
-def _guarantee(calibration: Calibration | ScoreCalibration) -> RiskGuarantee:
-    return RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
+def _promised(classifier: Path) -> tuple[Taxonomy, RiskGuarantee]:
+    """Returns the label tree and the promise of a calibration, a run or a saved classifier."""
+    if classifier.is_dir():
+        loaded = load_classifier(classifier, calibrated=True)
+        assert loaded.guarantee is not None  # or it would not be calibrated
+        return loaded.taxonomy, loaded.guarantee
+    calibration = ScoreCalibration.read(classifier)
+    risk, confidence = calibration.risk, calibration.confidence_level
+    return calibration.tree, RiskGuarantee(risk, confidence, calibration.images)

@@ -91,11 +91,9 @@ def tell_broken(classifier: Path, on_broken: str) -> tuple[str, int | None]:
 
 def _row(name: str, labelled: pd.DataFrame, evidence: Evidence, level: float) -> dict[str, Cell]:
     """Returns the row of a group of images in the table of verdicts."""
-    return {
-        "images": name,
-        "labels": len(labelled),
-        "risk": evidence.loss,
-        _BROKEN: float(evidence.broken[-1]),
-        _HOLDS: float(evidence.holds[-1]),
-        "promise": evidence.verdict(level),
-    }
+    row: dict[str, Cell] = {"images": name, "labels": len(labelled)}
+    row["risk"] = evidence.loss
+    row[_BROKEN] = float(evidence.broken[-1])
+    row[_HOLDS] = float(evidence.holds[-1])
+    row["promise"] = evidence.verdict(level)
+    return row

@@ -15,6 +15,7 @@ Rinaldo 2024, "E-detectors", NEJSDS 2(2)): still one capital of 1, for which the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +48,7 @@ class Evidence:
     broken: FloatArray
     holds: FloatArray
     since: int
-    gains: tuple[float, float]
+    gains: Sequence[float]
 
     def verdict(self, level: float) -> str:
         """Returns "broken", which remains so, "holds", or how many labels it may still take.
@@ -62,8 +63,11 @@ class Evidence:
         numbers = []
         for capital, gain in zip((self.broken, self.holds), self.gains, strict=True):
             if gain > 0:
-                numbers.append(math.ceil((needed - capital[-1]) / gain))
-        return f"not known yet, about {min(numbers):,} more" if numbers else "not known yet"
+                number = (needed - capital[-1]) / gain
+                numbers.append(math.ceil(number))
+        if not numbers:
+            return "not known yet"
+        return f"not known yet, about {min(numbers):,} more"
 
 
 def weigh_evidence(
@@ -85,22 +89,21 @@ def weigh_evidence(
         kept = np.log1p(_FOR * -excess / (worst - risk))
     labels = np.arange(1, len(losses) + 1)
     # Shares of the starts that fall slowly, so that a late change is found nearly as soon.
-    shares = 1 / np.sqrt(labels) - 1 / np.sqrt(labels + 1)
+    waiting = 1 / np.sqrt(labels + 1)  # the shares of all later starts
+    shares = 1 / np.sqrt(labels) - waiting
     capital = np.cumsum(against, axis=1)
     before = capital - against
-    begun = np.logaddexp.accumulate(np.log(shares) - before, axis=1) + capital
-    not_begun = -np.log(labels + 1) / 2  # the shares of all later starts
-    broken = np.logaddexp(_mixed(begun), not_begun)
+    weighed = np.log(shares) - before
+    begun = np.logaddexp.accumulate(weighed, axis=1) + capital
+    broken = np.logaddexp(_mixed(begun), np.log(waiting))
     last = int(broken.argmax())
     gained = _mixed(capital[:, [last]] - before[:, : last + 1])
+    holds = _mixed(np.cumsum(kept, axis=1))
+    loss = np.mean(weights * losses)
     ten = math.log(10)
-    return Evidence(
-        loss=float((weights * losses).mean()),
-        broken=broken / ten,
-        holds=_mixed(np.cumsum(kept, axis=1)) / ten,
-        since=int(gained.argmax()),
-        gains=(against.mean(axis=1).max() / ten, kept.mean(axis=1).max() / ten),
-    )
+    best = [gains.mean(axis=1).max() / ten for gains in (against, kept)]
+    since = int(gained.argmax())
+    return Evidence(float(loss), broken / ten, holds / ten, since, best)
 
 
 def _mixed(capital: FloatArray) -> FloatArray:
