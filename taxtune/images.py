@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taxtune import atomic
 from taxtune.errors import ImageError, Problems, install_extra, shortened
@@ -38,6 +38,7 @@ __all__ = [
     "lacking_decoder",
     "load_image",
     "read_exif",
+    "read_shot",
     "store_image",
 ]
 
@@ -211,6 +212,27 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
                         -angle if gps[number - 1].upper() in ("S", "W") else angle, 1
                     )
     return found
+
+
+class Shot(NamedTuple):
+    """Which camera took a photo (maker, model, serial number, as far as they are told), and when."""
+
+    camera: str
+    taken: datetime
+
+
+def read_shot(path: str | Path) -> Shot | None:
+    """Returns when a photo was taken, and by which camera; None where its EXIF has no time."""
+    from PIL import ExifTags, Image
+
+    tags = ExifTags.Base
+    with contextlib.suppress(Exception), Image.open(path, formats=_formats()) as image:
+        exif = image.getexif()
+        details = exif.get_ifd(ExifTags.IFD.Exif)
+        taken = datetime.strptime(details[tags.DateTimeOriginal], _EXIF_TIME)
+        told = (exif.get(tags.Make), exif.get(tags.Model), details.get(tags.BodySerialNumber))
+        return Shot(" ".join(str(part).strip("\0 ") for part in told if part), taken)
+    return None
 
 
 def count_pixels(image: str | Path | bytes) -> int:

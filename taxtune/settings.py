@@ -112,6 +112,13 @@ def _columns(value: object) -> object:
 
 class _Images(Settings):
     context: Annotated[ContextSettings, BeforeValidator(_columns)] = ContextSettings()
+    group: str | None = Field(
+        None,
+        min_length=1,
+        description="Images that belong together, which are in one split and count once: a column of the data (burst, "
+        "camera, patient, product), folder (that of the image; below a class folder the folder in it), or exif:burst "
+        "(same camera, each at most 60 seconds after the one before). Copies of a photo always belong together.",
+    )
     tuning: SplitSize | None = Field(
         None,
         description="Images for comparing templates: a number (40), or a share (0.4), which follows the data and is "

@@ -29,7 +29,7 @@ from taxtune.taxonomy.tree import Taxonomy
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Scores", "array_scores", "few", "read_scores", "read_truth"]
+__all__ = ["Scores", "array_scores", "few", "read_groups", "read_scores", "read_truth"]
 
 _SCORES = ("score", "probability", "prob", "confidence", "softmax", "p")
 _LABELS = (*LABELS, "classification", "prediction", "truth")
@@ -43,7 +43,7 @@ _REMEDY = (
 
 #: The label of a score: a name, or the names of a taxon, which are looked up in this order.
 Label = str | tuple[str, ...]
-#: Columns of "image", "label", "score" and "truth" that a user named.
+#: Columns of "image", "label", "score", "truth" and "group" that a user named.
 Columns = Mapping[str, str | None]
 
 
@@ -150,7 +150,7 @@ def read_truth(
     asked = columns or {}
     # The column that is named may be the other file's.
     image = _image_column(opened, asked if asked.get("image") in opened.columns else {})
-    others = [name for name in opened.columns if name != image]
+    others = [name for name in opened.columns if name not in (image, asked.get("group"))]
     # Of a name and its path it is the one that always tells the node.
     likely = []
     for name in others:
@@ -162,6 +162,36 @@ def read_truth(
     for text in table.notes:
         note(text)
     return {row.id.strip(): row.target for row in table.rows}
+
+
+def read_groups(source: Source, column: str, columns: Columns | None = None) -> dict[str, str]:
+    """Reads the group of each image from a table; it is empty if the table lacks the column.
+
+    Args:
+        source: The table of scores or of labels.
+        column: The column of the groups.
+        columns: That of "image" if it cannot be told.
+
+    Raises:
+        DataError: If the table cannot be read, or an image is in two groups.
+    """
+    if _speciesnet_predictions(source) is not None:
+        return {}
+    opened = open_table(source, what="groups")
+    if column not in opened.columns:
+        return {}
+    asked = columns or {}
+    image = _image_column(opened, asked if asked.get("image") in opened.columns else {})
+    groups: dict[str, str] = {}
+    problems = []
+    for row, record in opened.rows:
+        name = _text(record.get(image))
+        group = _text(record.get(column))
+        if groups.setdefault(name, group) != group:
+            problems.append((row, f"{name!r} is in {groups[name]!r} and in {group!r}"))
+    if problems:
+        raise rows_error(problems, opened.file, len(opened.rows), remedy="Keep one group of each.")
+    return groups
 
 
 def few(names: Iterable[object]) -> str:
@@ -193,7 +223,8 @@ class _TableReader:
         self._ranks = [known.get(rank, "") for rank in _RANKS]
         named_scores = [known[name] for name in _SCORES if name in known]
         self._score = asked.get("score") or next(iter(named_scores), None)
-        self._others = [name for name in opened.columns if name not in (self._image, self._score)]
+        used = (self._image, self._score, asked.get("group"))
+        self._others = [name for name in opened.columns if name not in used]
         self._texts = [name for name in self._others if not _is_numeric(opened, name)]
 
     def entries(self) -> Iterator[_Entry]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taxtune.answers.targets import target_finder
 from taxtune.atomic import write_json, write_text
@@ -28,6 +29,7 @@ from taxtune.errors import DataError
 from taxtune.metrics.evidence import HEAVIEST, Evidence, weigh_evidence
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.policies import RiskGuarantee, worst_loss
+from taxtune.progress import note
 from taxtune.tables import read_rows, read_table, read_text
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.calibrate import CALIBRATION
@@ -37,7 +39,7 @@ from taxtune.untrusted import spreadsheet_cell
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SOURCE", "Watch"]
+__all__ = ["SOURCE", "Watch", "read_added"]
 
 _POOL = 5  # images of which one is drawn, where there are enough
 _CONFIDENCE = 0.9  # of the verdicts, where the promise is kept in expectation
@@ -91,6 +93,13 @@ class Watch:
         """The number of each node, by its path."""
         return {"/".join(self.tree.path(node)): node for node in range(len(self.tree))}
 
+    @cached_property
+    def is_label(self) -> NDArray[np.bool_]:
+        """Which nodes the promise is about, shape (nodes,): all, or those that are labels."""
+        if self.promise.promise == "hp":
+            return np.ones(len(self.tree), dtype=bool)
+        return self.promise.is_label(self.tree)
+
     @property
     def level(self) -> float:
         """How often a verdict may be wrong, in (0, 1)."""
@@ -112,9 +121,12 @@ class Watch:
         if depth is not None:
             ends = np.minimum(tree.depth[nodes], depth)
             nodes = tree.lineage[nodes, ends]
-        hp, _ = precision_recall(tree, nodes, labelled["target"])
-        worst = worst_loss(tree)
-        return weigh_evidence(1 - hp, labelled["weight"], self.promise.risk, worst)
+        targets = labelled["target"].to_numpy()
+        hp, _ = precision_recall(tree, nodes, targets)
+        losses, worst = 1 - hp, worst_loss(tree)
+        if self.promise.promise == "labels":
+            losses, worst = self.is_label[nodes] & ~tree.is_ancestor(nodes, targets), 1.0
+        return weigh_evidence(losses, labelled["weight"], self.promise.risk, worst)
 
     @cached_property
     def evidence(self) -> Evidence | None:
@@ -170,7 +182,7 @@ class Watch:
             if placement and placement not in self.nodes:
                 message = "The label is not on the tree of the promise."
                 raise DataError(message, file=file, row=line, value=placement)
-            if placement:
+            if placement and self.is_label[self.nodes[placement]]:
                 rows.append(row)
         if not rows:
             raise DataError("The file has no labels.", file=file)
@@ -258,6 +270,27 @@ class Watch:
         return int((own["truth"] == "").sum())
 
 
+def read_added(file: Path) -> pd.DataFrame:
+    """Returns labelled images of a file of drawn ones, in the columns image, label and others.
+
+    Some are left out at random, by their weights: what is left is as if all images had been drawn
+    alike, as a calibration needs them.
+
+    Raises:
+        DataError: If it cannot be read, or no file of drawn images.
+    """
+    import pandas as pd
+
+    needs = "Give the file NAME-audit.csv that `taxtune audit NAME.csv --of` wrote."
+    read_rows(file, ("image", "truth", "weight"), what="drawn images", remedy=needs)
+    frame = pd.DataFrame([row for _, row in read_table(file, what="drawn images")])
+    frame = frame[frame["truth"].notna()]
+    weights = pd.to_numeric(frame["weight"])
+    kept = np.random.default_rng(0).random(len(frame)) * weights.max() <= weights
+    note(f"{kept.sum():,} of {len(frame):,} labels of {file} are added; see `taxtune audit`")
+    return frame[kept].rename(columns={"truth": "label"})
+
+
 def _no_column(name: str, known: Iterable[str]) -> DataError:
     others = sorted({*known} - {*_COLUMNS})
     remedy = f"There are {', '.join(others) or 'none'}."
@@ -275,5 +308,4 @@ def _promised(classifier: Path) -> tuple[Taxonomy, RiskGuarantee]:
         assert loaded.guarantee is not None  # or it would not be calibrated
         return loaded.taxonomy, loaded.guarantee
     calibration = ScoreCalibration.read(classifier)
-    risk, confidence = calibration.risk, calibration.confidence_level
-    return calibration.tree, RiskGuarantee(risk, confidence, calibration.images)
+    return calibration.tree, RiskGuarantee.of(calibration)

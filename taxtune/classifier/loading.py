@@ -136,7 +136,7 @@ def _calibrated(saved: Saved, run: Path, folder: Path) -> Saved:
     temperature = calibration.identity.get("vlm.temperature")
     if vlm is not None and temperature and calibration.names is None:
         vlm = vlm.model_copy(update={"temperature": temperature})
-    guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
+    guarantee = RiskGuarantee.of(calibration)
     policy = dict(calibration.policy.identity())
     return saved.model_copy(update={"vlm": vlm, "policy": policy, "guarantee": guarantee})
 

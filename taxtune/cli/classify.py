@@ -302,9 +302,9 @@ def _tell_truth(
     rows = []
     for image, path, off_tree in labels[["image", "placement", "off_tree"]].values.tolist():
         rows.append((image, path, as_child and bool(off_tree)))
-    outcomes, scores = compare_labels(rows, known, classifier.taxonomy, truth)
     promise = classifier.guarantee
-    tell_truth(outcomes, scores, None if promise is None else promise.risk)
+    outcomes, scores = compare_labels(rows, known, classifier.taxonomy, truth, promise)
+    tell_truth(outcomes, scores, promise)
 
 
 def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from taxtune.data.context import EXIF, exif_values
+from taxtune.data.grouping import BURST, find_bursts, group_columns, with_groups
 from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
 from taxtune.data.sources import (
@@ -76,6 +77,7 @@ def load_examples(
     part: Domain | None = None,
     skip_broken: bool = False,
     columns: Sequence[str] = (),
+    group: str | None = None,
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
 
@@ -98,6 +100,7 @@ def load_examples(
         part: What `taxonomy` is a part of. Labels elsewhere on the whole tree are left out.
         skip_broken: Leave out, and note, images that are missing or unreadable. All are decoded.
         columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
+        group: Which images belong together, as in a recipe (`data.group`).
 
     Returns:
         The examples, in the order of the source, each image once. Every image has been decoded,
@@ -110,16 +113,19 @@ def load_examples(
         ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
     opened = _Opened.of(source, kind, images)
-    further = [column for column in columns if column not in EXIF]
+    kept_columns = [column for column in columns if column not in EXIF]
+    further = dict.fromkeys([*kept_columns, *group_columns(group)])
     records: list[Record] = []
     problems = Problems()
     with problems.gathered():
-        records += opened.records(image_column, label_column, pattern, further)
+        records += opened.records(image_column, label_column, pattern, [*further])
     if not records:
         problems.tell()
         raise DataError("There are no images in the data.", file=opened.name)
+    finder = LabelFinder(taxonomy, part) if opened.kind == "folder" else None
+    records = with_groups(records, group, finder)
     placed = _placed(records, taxonomy, part, domain, opened.name, problems)
-    examples = _stored(placed, opened, None if folder is None else Path(folder))
+    examples = _stored(placed, opened, None if folder is None else Path(folder), kept_columns)
     if skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
         examples = _decoded(examples, placed, opened, skip_broken, problems)
     with problems.gathered():
@@ -127,6 +133,9 @@ def load_examples(
         kept, repeated = distinct(labelled, source=opened.name)
     problems.tell()
     note_repeated(repeated)
+    if group == BURST:
+        bursts = find_bursts([example.image for example in kept])
+        kept = [replace(one, group=burst) for one, burst in zip(kept, bursts, strict=True)]
     return _with_exif(kept, columns)
 
 
@@ -221,7 +230,10 @@ def _placed(
 
 
 def _stored(
-    placed: Sequence[tuple[Record, int]], opened: _Opened, folder: Path | None
+    placed: Sequence[tuple[Record, int]],
+    opened: _Opened,
+    folder: Path | None,
+    columns: Sequence[str],
 ) -> list[Example]:
     """Returns the records as examples. Images that are in no file are written to a folder.
 
@@ -238,7 +250,14 @@ def _stored(
             faults.append(f"  {record.where}: {error}")
             continue
         examples.append(
-            Example(id=id, image=file, label=record.label, target=node, context=record.cells)
+            Example(
+                id=id,
+                image=file,
+                label=record.label,
+                target=node,
+                context={column: record.cells[column] for column in columns},
+                group=record.group,
+            )
         )
     if faults:
         listed = "\n".join(shortened(faults, 20))

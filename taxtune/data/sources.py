@@ -51,6 +51,7 @@ class Record(NamedTuple):
         where: The row, for messages ("row 12").
         references: What to look up on the taxonomy; the first that is there counts.
         cells: What else is wanted of the row, by column.
+        group: The group of the image; "" for one of its own.
     """
 
     image: str | Callable[[], object]
@@ -58,6 +59,7 @@ class Record(NamedTuple):
     where: str
     references: tuple[Reference, ...]
     cells: Mapping[str, object] = {}
+    group: str = ""
 
 
 class _Cells(NamedTuple):
@@ -292,7 +294,10 @@ def _check_columns(
 def refuse_columns(columns: Iterable[str], name: str) -> None:
     """Raises a DataError if columns are wanted of a source that has none."""
     for column in columns:
-        remedy = "Give a table or a data frame with one row per image; from image files come exif:month and the like."
+        remedy = (
+            "Give a table or a data frame with one row per image; from image files come exif:month "
+            "and the like, and for data.group exif:burst and folder."
+        )
         raise DataError(
             f"There is no column {column!r}: this source has no columns.", file=name, remedy=remedy
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -78,7 +78,7 @@ def _exact(size: float) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Two sets of examples that share no image.
+    """Two sets of examples that share no image and no group of images.
 
     Attributes:
         tuning: What templates are tried on.
@@ -95,20 +95,23 @@ def split(
     tuning: int,
     heldout: int,
     seed: int,
+    may_be_short: bool = False,
 ) -> Splits:
-    """Draws a tuning and a held-out split, stratified by target and disjoint by image content.
+    """Draws a tuning and a held-out split, stratified by target and disjoint by image and group.
 
-    All examples are put in one order: one example of every target, then a second of every target
-    that has two, and so on, in an order that depends on the seed and on each example's `id` and
-    target alone. The tuning split takes the front of it and the held-out split what follows. Images
-    are read and hashed as they are drawn; content that was drawn before is passed over, so that a
-    copy of a tuning image is never in the held-out split.
+    All groups of images are put in one order: one group of every target, then a second of every
+    target that has two, and so on, in an order that depends on the seed and on each example's `id`
+    and target alone; a group has the target of its first image. The tuning split takes the front of
+    it and the held-out split what follows. What goes over the end of a group's split is in none.
+    Images are read and hashed as they are drawn; content that was drawn before is passed over, so
+    that a copy of a tuning image is never in the held-out split.
 
     Args:
         examples: The examples to draw from.
-        tuning: Size of the tuning split.
+        tuning: Size of the tuning split, in images.
         heldout: Size of the held-out split.
         seed: Any integer; another seed gives another draw.
+        may_be_short: Whether the held-out split may have fewer images, where groups leave no more.
 
     Raises:
         DataError: If there are too few different images, or the same image has two labels.
@@ -120,18 +123,37 @@ def split(
             remedy="Give sizes of at least 1.",
         )
     wanted = tuning + heldout
-    order = iter(_stratified(examples, seed))
+    full: set[str] = set()  # the groups of a split that has all its images
+    order = (example for example in _stratified(examples, seed) if example.group not in full)
     taken: list[Example] = []
-    drawn: list[Example] = []
     repeated: list[Example] = []
-    while len(drawn) < wanted:
-        batch = list(itertools.islice(order, wanted - len(drawn)))
+    drawn = Splits(tuning=(), heldout=())
+    while (missing := wanted - len(drawn.tuning) - len(drawn.heldout)) > 0:
+        batch = list(itertools.islice(order, missing))
+        if not batch and may_be_short and drawn.heldout:
+            break
         if not batch:
-            raise _too_few(tuning, heldout, len(drawn))
+            raise _too_few(tuning, heldout, wanted - missing, taken)
         taken += _checked(batch)
-        drawn, repeated = distinct(taken)
+        different, repeated = distinct(taken)
+        drawn = _filled(different, tuning, heldout)
+        if len(drawn.tuning) == tuning:
+            full |= _groups(drawn.tuning)
     note_repeated(repeated)
-    return Splits(tuple(drawn[:tuning]), tuple(drawn[tuning:]))
+    return drawn
+
+
+def _filled(examples: Sequence[Example], tuning: int, heldout: int) -> Splits:
+    """Returns the splits that examples make in their order, disjoint by group."""
+    first = examples[:tuning]
+    used = _groups(first)
+    others = [example for example in examples[tuning:] if example.group not in used]
+    return Splits(tuning=tuple(first), heldout=tuple(others[:heldout]))
+
+
+def _groups(examples: Iterable[Example]) -> set[str]:
+    """Returns the names of the groups of examples."""
+    return {example.group for example in examples} - {""}
 
 
 def remaining(
@@ -141,13 +163,13 @@ def remaining(
     most: int,
     seed: int,
 ) -> tuple[Example, ...]:
-    """Returns examples that show none of the images that were used, drawn at random from the rest.
+    """Returns examples of no image and no group that was used, drawn at random from the rest.
 
     Unlike the splits they are not stratified: labels occur among them as often as among the rest.
 
     Args:
         examples: The examples to draw from.
-        used: Examples whose images, and copies of them, are passed over; with their content hashes.
+        used: Examples whose images, groups, and copies are passed over; with their content hashes.
         most: Most examples to return.
         seed: Any integer; another seed gives another order.
 
@@ -156,7 +178,15 @@ def remaining(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     gone = {example.sha256 for example in used}
-    order = iter(sorted(examples, key=lambda e: _rank(seed, "remaining", e.id)))
+    used_groups = _groups(used)
+    unused_groups = [example for example in examples if example.group not in used_groups]
+    # Groups are drawn, not images: large ones are as likely as others to be among the first.
+    first: dict[str, str] = {}
+    for example in unused_groups:
+        first.setdefault(example.group or example.id, example.id)
+    order = iter(
+        sorted(unused_groups, key=lambda e: _rank(seed, "remaining", first[e.group or e.id]))
+    )
     unused: list[Example] = []
     while len(unused) < most:
         batch = list(itertools.islice(order, most - len(unused)))
@@ -175,33 +205,40 @@ def _checked(batch: Sequence[Example]) -> list[Example]:
 
 
 def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:
-    """Returns the examples in rounds, one of every target that has any left."""
+    """Returns the examples in rounds, one group of every target that has any left."""
     # Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
+    groups: dict[str, list[Example]] = {}
+    ranked = sorted(examples, key=lambda e: _rank(seed, "example", e.id))
+    for place, example in enumerate(ranked):
+        groups.setdefault(example.group or f"\0{place}", []).append(example)
     taken: Counter[int] = Counter()
-    rounds: list[tuple[int, Example]] = []
-    for example in sorted(examples, key=lambda e: _rank(seed, "example", e.id)):
-        rounds.append((taken[example.target], example))
-        taken[example.target] += 1
+    rounds: list[tuple[int, int, list[Example]]] = []
+    for members in groups.values():
+        target = members[0].target
+        rounds.append((taken[target], target, members))
+        taken[target] += 1
 
     @cache
     def rank(number: int, target: int) -> bytes:
         return _rank(seed, f"round {number}", str(target))
 
-    rounds.sort(key=lambda one: (one[0], rank(one[0], one[1].target), one[1].target))
-    return [example for _, example in rounds]
+    rounds.sort(key=lambda one: (one[0], rank(one[0], one[1]), one[1]))
+    return [example for _, _, members in rounds for example in members]
 
 
 def _rank(seed: int, what: str, name: str) -> bytes:
     return hashlib.sha256(f"{seed}\0{what}\0{name}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _too_few(tuning: int, heldout: int, there: int) -> DataError:
+def _too_few(tuning: int, heldout: int, there: int, examples: Sequence[Example]) -> DataError:
+    groups = len(_groups(examples))
+    grouped = f" A group is in one split alone: there are {groups:,}." if groups else ""
     total = tuning + heldout
     fitting = max(1, round(there * tuning / total)) if tuning else 0
     example = f", for example {fitting} and {there - fitting}" if there >= 2 else ""
     verb = "is" if there == 1 else "are"
     return DataError(
         f"The tuning split of {tuning} and the held-out split of {heldout} need {total} different "
-        f"images, but there {verb} {there}.",
+        f"images, but there {verb} {there}.{grouped}",
         remedy=f"Ask for smaller splits (at most {there} in all{example}) or add images.",
     )

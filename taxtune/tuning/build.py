@@ -296,6 +296,7 @@ def further_examples(
         folder=folder / "images",
         part=part,
         columns=recipe.data.context.columns,
+        group=recipe.data.group,
     )
     settings = _context_settings(recipe)
     if settings is None:
@@ -330,6 +331,7 @@ def _load_examples(
         domain=domain,
         part=part,
         columns=data.context.columns,
+        group=data.group,
     )
     if source is not None:
         return load(source, folder=folder / "images")
@@ -357,7 +359,13 @@ def make_splits(recipe: Recipe, examples: Sequence[Example]) -> Splits:
     """Returns the tuning and held-out splits, disjoint by image content, of readable images."""
     data = recipe.data
     tuning, heldout = split_sizes(len(examples), data.tuning, data.heldout)
-    return split(examples, tuning=tuning, heldout=heldout, seed=recipe.seed)
+    return split(
+        examples,
+        tuning=tuning,
+        heldout=heldout,
+        seed=recipe.seed,
+        may_be_short=not isinstance(data.heldout, int),
+    )
 
 
 def trivial_node(recipe: Recipe, taxonomy: Taxonomy, examples: Sequence[Example]) -> int:

@@ -178,6 +178,8 @@ def make_plan(
 
     found = _UNKNOWN if images.data is None else len(images.data.examples)
     sizes = split_sizes(found, recipe.data.tuning, recipe.data.heldout)
+    if images.splits is not None:  # groups may leave fewer
+        sizes = (len(images.splits.tuning), len(images.splits.heldout))
     tuning, heldout = sizes
     described: dict[str, Any] = {} if models.proposer is None else models.proposer.identity()
     calls = _count_calls(recipe, policy, goals, sizes, described)

@@ -234,6 +234,9 @@ def _contents(experiment: Experiment) -> dict[str, object]:
     contents: dict[str, object] = {"taxonomy": [tree.labels, tree.parents.tolist(), aliases]}
     for name, examples in {"tuning": splits.tuning, "held-out": splits.heldout}.items():
         contents[f"{name} images"] = [(example.sha256, example.target) for example in examples]
+        groups = [example.group for example in examples]
+        if any(groups):
+            contents[f"{name} groups"] = groups
     if experiment.context:
         variables = [asdict(variable) for variable in experiment.context]
         values = {}
