@@ -91,7 +91,8 @@ GroupPatternOption = Annotated[
     str | None, opt("For scores: a regular expression of the group in an image's name.")
 ]
 AddOption = Annotated[
-    Path | None, opt("Also calibrate on what was labelled in this NAME-audit.csv of `taxtune audit`.")
+    Path | None,
+    opt("Also calibrate on what was labelled in this NAME-audit.csv of `taxtune audit`."),
 ]
 CalibrationOutOption = Annotated[
     Path | None, opt("For scores: the file to write.", shown="calibration.json")
@@ -118,10 +119,7 @@ def calibrate(
     group: GroupColumnOption = None,
     group_pattern: GroupPatternOption = None,
     add: AddOption = None,
-    out: AddOption = Annotated[
-    Path | None, opt("Also calibrate on what was labelled in this NAME-audit.csv of `taxtune audit`.")
-]
-CalibrationOutOption = None,
+    out: CalibrationOutOption = None,
     image_column: ImageColumnOption = None,
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,

@@ -278,16 +278,11 @@ def classify_file(
         note(f"the labels are in {out}")
     if truth is not None:
         rows = [(label.image, label.placement, label.off_tree) for label in labels]
-<<<<<<< HEAD
-        outcomes, means = compare_labels(rows, known, calibration.tree, truth)
-        tell_truth(outcomes, means, calibration.risk)
-    if broken:
-        tell(broken)
-=======
         promise = RiskGuarantee.of(calibration)
         outcomes, means = compare_labels(rows, known, calibration.tree, truth, promise)
         tell_truth(outcomes, means, promise)
->>>>>>> main
+    if broken:
+        tell(broken)
 
 
 def tell_truth(
