@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -284,15 +284,16 @@ def read_added(file: Path) -> pd.DataFrame:
     needs = "Give the file NAME-audit.csv that `taxtune audit NAME.csv --of` wrote."
     read_rows(file, ("image", "truth", "weight"), what="drawn images", remedy=needs)
     frame = pd.DataFrame([row for _, row in read_table(file, what="drawn images")])
-    frame = frame[frame["truth"].notna()]
+    frame = frame[frame["truth"].notna()].rename(columns={"truth": "label"})
     weights = pd.to_numeric(frame["weight"])
     kept = np.random.default_rng(0).random(len(frame)) * weights.max() <= weights
     note(f"{kept.sum():,} of {len(frame):,} labels of {file} are added; see `taxtune audit`")
-    return frame[kept].rename(columns={"truth": "label"})
+    added: pd.DataFrame = frame.loc[kept]
+    return added
 
 
-def _no_column(name: str, known: Iterable[str]) -> DataError:
-    others = sorted({*known} - {*_COLUMNS})
+def _no_column(name: str, known: Iterable[Hashable]) -> DataError:
+    others = sorted({*map(str, known)} - {*_COLUMNS})
     remedy = f"There are {', '.join(others) or 'none'}."
     return DataError("The labels have no such column.", value=name, remedy=remedy)
 

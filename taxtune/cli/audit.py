@@ -37,8 +37,7 @@ AuditedArgument = Annotated[
     str,
     typer.Argument(
         metavar="RUN|FILE|LABELS",
-        help="A run, labels of `taxtune classify`, or a file of answers. "
-        f"{ANSWERS_HELP.format('column answer')}",
+        help=f"A run, a file of answers, or labels. {ANSWERS_HELP.format('column answer')}",
     ),
 ]
 TreeOption = Annotated[str | None, opt("The taxonomy file.", "--taxonomy", "-t", shown="the run's")]
@@ -109,9 +108,7 @@ def audit(
     from taxtune.audit.chat import judge_sample
     from taxtune.audit.feedback import read_feedback
     from taxtune.audit.sample import draw_sample, merge_verdicts, write_sample
-    from taxtune.audit.summary import summarise_audit
     from taxtune.models.arbiter import named_arbiter
-    from taxtune.report.output import publish
 
     if of is not None:
         refuse_options(context, _FOR_ANSWERS, "answers")
@@ -147,15 +144,32 @@ def audit(
         sample, more = judge_sample(sample, placing.tree, model, cache_dir=cache_dir)
         notes += [*more, *_agreement(by_hand, sample)]
     write_sample(file, sample)
+    _sum_up(sample, file, placing, llm, notes, as_json=as_json)
+
+
+def _sum_up(
+    sample: pd.DataFrame,
+    file: Path,
+    placing: _Placing,
+    judge: str | None,
+    notes: list[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Prints what the verdicts on a sample come to, and writes the aliases that would help."""
+    from taxtune import atomic
+    from taxtune.audit.summary import summarise_audit
+    from taxtune.report.output import publish
+
     unjudged = int((sample["verdict"] == "").sum())
-    if unjudged and llm is None:
+    if unjudged and judge is None:
         note(
             f"{unjudged:,} answers in {file} have no verdict yet: write right, too general or wrong "
             "in the column verdict, then run the command again"
         )
     if unjudged == len(sample):
         return
-    report = summarise_audit(sample, judge=llm or "a person", notes=notes)
+    report = summarise_audit(sample, judge=judge or "a person", notes=notes)
     atomic.write_json(file.with_suffix(".json"), report.as_json())
     aliases = file.with_name(f"{file.stem}-aliases.csv")
     count = _write_aliases(sample, placing, aliases)

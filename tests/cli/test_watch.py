@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -127,6 +128,35 @@ def test_a_new_calibration_is_watched_anew_and_the_old_evidence_stays(here):
     said = run_well("classify", "calibration.json", "july-scores.csv", folder=here)
     assert "broken" not in said.err
     assert json.loads(before.read_text())["broken"][-1] > 1
+
+
+def test_a_calibration_takes_in_what_was_labelled(here):
+    run_well(*AUDIT, "--n=200", folder=here)
+    label(here, "june", truths(here, "june-scores"))
+    lines = (here / "june-scores.csv").read_text().splitlines()
+    renamed = [line.replace(".jpg", ".png") for line in lines[1:]]
+    both = [*(here / "old.csv").read_text().splitlines(), *renamed]
+    (here / "both.csv").write_text("\n".join(both) + "\n")
+    asked = here / "june-audit.csv"
+    asked.write_text(asked.read_text().replace(".jpg", ".png"))
+    calibrate = ("calibrate", "both.csv", "-t", "tree.csv", "--truth=old-truth.csv", "--risk=0.1")
+    said = run_well(*calibrate, "--add=june-audit.csv", "--out=new.json", folder=here)
+    added = int(re.search(r"(\d+) of 200 labels of june-audit.csv are added", said.err)[1])
+    assert 120 < added < 200
+    assert f"{600 + added} images: both.csv" in said.out
+    error = run_refused(*calibrate, "--add=june.csv", "--out=new.json", folder=here)
+    assert "The drawn images file has no column truth" in error
+
+
+def test_a_promise_in_labels_is_watched_among_labels(here):
+    calibrate = ("calibrate", "old.csv", "-t", "tree.csv", "--truth=old-truth.csv", "--risk=0.2")
+    run_well(*calibrate, "--promise=labels", "--force", folder=here)
+    run_well(*AUDIT, "--n=60", folder=here)
+    assert (pd.read_csv(here / "june-audit.csv")["placement"] != "life").all()
+    label(here, "june", others(truths(here, "june-scores")))
+    said = run_well(*AUDIT, folder=here)
+    assert "at most 20 % of the labels given are wrong" in said.out
+    assert "broken since label 1 of 60" in said.err
 
 
 def test_truths_may_be_corrected_and_evidence_follows(here):
