@@ -39,7 +39,7 @@ from taxtune.untrusted import spreadsheet_cell
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SOURCE", "Watch", "read_added"]
+__all__ = ["SOURCE", "Watch", "pool_chances", "read_added"]
 
 _POOL = 5  # images of which one is drawn, where there are enough
 _CONFIDENCE = 0.9  # of the verdicts, where the promise is kept in expectation
@@ -240,10 +240,8 @@ class Watch:
         size = min(_POOL, max(1, len(dealt) // n))
         dealt = dealt[: min(n, len(dealt) // size) * size].copy()
         pool = np.arange(len(dealt)) // size
-        confidence = dealt["confidence"].fillna(0.5)
-        left_open = (confidence * (1 - confidence)) ** 0.5 + 1e-9
-        by_doubt = left_open / left_open.groupby(pool).transform("sum")
-        chance = 1 / HEAVIEST / size + (1 - 1 / HEAVIEST) * by_doubt
+        confidences = dealt["confidence"].fillna(0.5).to_numpy()
+        chance = pool_chances(confidences.reshape(-1, size)).ravel()
         dealt["weight"] = 1 / (size * chance)
         dealt[" used"] = used + size * (pool + 1)
         pools = dealt.groupby(pool)
@@ -268,6 +266,15 @@ class Watch:
         cells = own[[*first, *others]].map(spreadsheet_cell)
         write_text(file, cells.to_csv(index=False, lineterminator="\n"))
         return int((own["truth"] == "").sum())
+
+
+def pool_chances(confidences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the chance of each image to be drawn from its pool, shape (pools, images)."""
+    left_open = np.sqrt(confidences * (1 - confidences)) + 1e-9
+    by_doubt = left_open / left_open.sum(axis=1, keepdims=True)
+    alike = 1 / HEAVIEST
+    chances: NDArray[np.float64] = alike / confidences.shape[1] + (1 - alike) * by_doubt
+    return chances
 
 
 def read_added(file: Path) -> pd.DataFrame:

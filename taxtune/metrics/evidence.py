@@ -99,7 +99,7 @@ def weigh_evidence(
     last = int(broken.argmax())
     gained = _mixed(capital[:, [last]] - before[:, : last + 1])
     holds = _mixed(np.cumsum(kept, axis=1))
-    loss = np.mean(weights * losses)
+    loss = np.average(losses, weights=weights)
     ten = math.log(10)
     best = [gains.mean(axis=1).max() / ten for gains in (against, kept)]
     since = int(gained.argmax())
