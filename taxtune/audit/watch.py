@@ -115,7 +115,7 @@ class Watch:
         return frame[frame["target"].notna()].astype({"node": int, "target": int})
 
     def weigh(self, labelled: pd.DataFrame, depth: int | None = None) -> Evidence:
-        """Returns what images with a truth say of the promise, for labels up to a depth."""
+        """Returns the evidence of images with a truth, for labels up to a depth."""
         tree = self.tree
         nodes = labelled["node"].to_numpy()
         if depth is not None:
@@ -245,7 +245,9 @@ class Watch:
         dealt["weight"] = 1 / (size * chance)
         dealt[" used"] = used + size * (pool + 1)
         pools = dealt.groupby(pool)
-        drawn = pools.sample(1, weights=chance, random_state=np.random.default_rng([seed, used]))
+        drawn = pools.sample(
+            1, weights=chance.tolist(), random_state=np.random.default_rng([seed, used])
+        )
         drawn = drawn[~drawn["image"].isin(self.drawn["image"])]
         return replace(self, drawn=pd.concat([self.drawn, drawn], ignore_index=True))
 
@@ -280,8 +282,8 @@ def pool_chances(confidences: NDArray[np.float64]) -> NDArray[np.float64]:
 def read_added(file: Path) -> pd.DataFrame:
     """Returns labelled images of a file of drawn ones, in the columns image, label and others.
 
-    Some are left out at random, by their weights: what is left is as if all images had been drawn
-    alike, as a calibration needs them.
+    Some are left out at random, by their weights, so that the others are as if all images had been
+    drawn alike, as a calibration needs them.
 
     Raises:
         DataError: If it cannot be read, or no file of drawn images.

@@ -48,7 +48,7 @@ def test_a_second_draw_takes_other_images_until_none_is_left():
     assert watch.drawn[" used"].tolist()[7:16] == [40, 45, 50, 55, 60, 65, 70, 75, 80]
     assert watch.drawn[" used"].max() == 100
     assert watch.drawn["image"].is_unique
-    assert watch.drawn["weight"] == pytest.approx(1)
+    assert watch.drawn["weight"].tolist() == pytest.approx([1] * len(watch.drawn))
 
 
 @pytest.mark.parametrize("confidences", [np.full(3, np.nan), np.ones(3), np.array([0.0, 1, 0.5])])
