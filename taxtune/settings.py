@@ -175,7 +175,7 @@ class _Images(Settings):
         return self
 
 
-class _Photos(_Images):
+class _Photos(LabelWords, _Images):
     box: str | None = Field(
         None,
         min_length=1,
