@@ -39,7 +39,7 @@ from taxtune.untrusted import spreadsheet_cell
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SOURCE", "Watch", "pool_chances", "read_added"]
+__all__ = ["SOURCE", "Watch", "pool_chances", "read_added", "watch_file"]
 
 _POOL = 5  # images of which one is drawn, where there are enough
 _CONFIDENCE = 0.9  # of the verdicts, where the promise is kept in expectation
@@ -76,12 +76,7 @@ class Watch:
         import pandas as pd
 
         tree, promise = _promised(classifier)
-        source = classifier
-        if classifier.is_dir():
-            is_saved = (classifier / FILE).exists()
-            source = classifier / (FILE if is_saved else CALIBRATION)
-        digest = _digest(source)
-        file = source.with_name(f"{source.stem}-watch-{digest[:8]}.json")
+        file = watch_file(classifier)
         drawn = pd.DataFrame(columns=_COLUMNS)
         if file.exists():
             record = json.loads(read_text(file, error=DataError, what="watch"))
@@ -271,6 +266,15 @@ class Watch:
         cells = own[[*first, *others]].map(spreadsheet_cell)
         write_text(file, cells.to_csv(index=False, lineterminator="\n"))
         return int((own["truth"] == "").sum())
+
+
+def watch_file(classifier: Path) -> Path:
+    """Returns the file of the watch of a classifier that promises something."""
+    source = classifier
+    if classifier.is_dir():
+        is_saved = (classifier / FILE).exists()
+        source = classifier / (FILE if is_saved else CALIBRATION)
+    return source.with_name(f"{source.stem}-watch-{_digest(source)[:8]}.json")
 
 
 def pool_chances(confidences: NDArray[np.float64]) -> NDArray[np.float64]:
