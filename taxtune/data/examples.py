@@ -370,13 +370,14 @@ def _boxed(
     uncut = []
     records = []
     missed = []
+    groups: dict[Path, str] = {}
     wanted: dict[Path, list[Box]] = {}
     for part in parts:
         photo = examples[part.place]
         if not isinstance(part.box, Box):
             missed.append(photo.target > 0)
             continue
-        group = photo.group or photo.id
+        group = groups.setdefault(photo.image, photo.group or photo.id)
         uncut.append(replace(photo, id=part.name, group=group, cut_from=photo.image, box=part.box))
         records.append(placed[part.place])
         wanted.setdefault(photo.image, []).append(part.box)
