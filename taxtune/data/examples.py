@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from taxtune.data.context import EXIF, exif_values
+from taxtune.data.copies import find_copies
 from taxtune.data.grouping import BURST, find_bursts, group_columns, with_groups
 from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
@@ -27,7 +28,7 @@ from taxtune.progress import note
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Example", "distinct", "load_examples", "note_repeated"]
+__all__ = ["Example", "distinct", "joined", "load_examples", "note_repeated"]
 
 # Of more images only those that are drawn are read.
 _LARGE = 10_000
@@ -52,6 +53,8 @@ class Example:
             column.
         group: The name of the group of images that it belongs to, see `taxtune.metrics.groups`; ""
             for one of its own.
+        copy_of: The id of the first image that shows the same photo; "" if it is none's copy.
+        thumbnail: The pixels of the image in little; b"" until the file is read.
     """
 
     id: str
@@ -61,6 +64,8 @@ class Example:
     sha256: str = ""
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)
     group: str = ""
+    copy_of: str = ""
+    thumbnail: bytes = field(default=b"", repr=False, compare=False)
 
 
 def load_examples(
@@ -136,6 +141,8 @@ def load_examples(
     if group == BURST:
         bursts = find_bursts([example.image for example in kept])
         kept = [replace(one, group=burst) for one, burst in zip(kept, bursts, strict=True)]
+    kept = joined(kept)
+    _note_labels(kept, taxonomy)
     return _with_exif(kept, columns)
 
 
@@ -302,12 +309,12 @@ def _decoded(
         for example, (record, _) in zip(examples, placed, strict=True):
             named[example.image] = f"{file}, {record.where}"
     files = [example.image for example in examples]
-    hashes = check_images(files, named_in=named, skip_broken=skip_broken, problems=problems)
-    if not hashes and not problems:
+    checked = check_images(files, named_in=named, skip_broken=skip_broken, problems=problems)
+    if not checked and not problems:
         message = f"None of the {len(examples):,} images can be used."
         raise ImageError(message, file=opened.name, remedy="Check the paths.")
-    there = [example for example in examples if example.image in hashes]
-    return [replace(example, sha256=hashes[example.image]) for example in there]
+    there = [example for example in examples if example.image in checked]
+    return [replace(example, **checked[example.image]._asdict()) for example in there]
 
 
 def _with_exif(examples: list[Example], columns: Sequence[str]) -> list[Example]:
@@ -349,12 +356,50 @@ def distinct(
     return list(first.values()), others
 
 
+def joined(examples: Sequence[Example]) -> list[Example]:
+    """Returns examples with the copies of a photo in one group, named after the first image's."""
+    from networkx.utils import UnionFind
+
+    copies = find_copies([example.thumbnail for example in examples])
+    keys = [example.group or example.id for example in examples]
+    groups = UnionFind()
+    for copy, first in copies.items():
+        groups.union(keys[first], keys[copy])
+    names: dict[str, str] = {}
+    found = []
+    for number, (example, key) in enumerate(zip(examples, keys, strict=True)):
+        if number in copies and not example.copy_of:
+            example = replace(example, copy_of=examples[copies[number]].id)
+        if key in groups.parents:
+            example = replace(example, group=names.setdefault(groups[key], key))
+        found.append(example)
+    return found
+
+
 def note_repeated(repeated: Sequence[Example]) -> None:
     """Notes which images are passed over since others show the same."""
     if repeated:
         count = "1 image is" if len(repeated) == 1 else f"{len(repeated)} images are"
         names = _some([example.id for example in repeated])
         note(f"{count} listed more than once with the same label: {names}. Each is used once.")
+
+
+def _note_labels(examples: Sequence[Example], taxonomy: Taxonomy) -> None:
+    """Notes the photos of which one copy has another label, and no group above or below it."""
+    first = {example.id: example for example in examples}
+    found = []
+    for copy in examples:
+        original = first.get(copy.copy_of, copy)
+        ends = (original.target, copy.target)
+        if taxonomy.common_ancestor(set(ends)) not in ends:
+            found.append(
+                f"{original.id} is {original.label!r} and its copy {copy.id} {copy.label!r}"
+            )
+    if found:
+        note(
+            f"{len(found):,} copies of photos have another label than these: {'; '.join(shortened(found, 5))}. "
+            "Correct one of the two."
+        )
 
 
 def _some(names: Sequence[str], limit: int = 5) -> str:

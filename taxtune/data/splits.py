@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
-from taxtune.data.examples import Example, distinct, note_repeated
+from taxtune.data.examples import Example, distinct, joined, note_repeated
 from taxtune.errors import DataError
 from taxtune.images import check_images
 
@@ -136,7 +136,7 @@ def split(
             raise _too_few(tuning, heldout, wanted - missing, taken)
         taken += _checked(batch)
         different, repeated = distinct(taken)
-        drawn = _filled(different, tuning, heldout)
+        drawn = _filled(joined(different), tuning, heldout)
         if len(drawn.tuning) == tuning:
             full |= _groups(drawn.tuning)
     note_repeated(repeated)
@@ -178,9 +178,11 @@ def remaining(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     gone = {example.sha256 for example in used}
-    used_groups = _groups(used)
-    unused_groups = [example for example in examples if example.group not in used_groups]
-    order = iter(sorted(unused_groups, key=lambda e: _rank(seed, "remaining", e.id)))
+    drawn = {example.id for example in used}
+    # Copies that were found as they were drawn have joined two groups of the source.
+    used_groups = _groups(used) | _groups(e for e in examples if e.id in drawn)
+    left = [example for example in examples if example.group not in used_groups]
+    order = iter(sorted(left, key=lambda e: _rank(seed, "remaining", e.id)))
     unused: list[Example] = []
     while len(unused) < most:
         batch = list(itertools.islice(order, most - len(unused)))
@@ -188,14 +190,27 @@ def remaining(
             break
         unused += [example for example in _checked(batch) if example.sha256 not in gone]
         unused, _ = distinct(unused)
+        unused = _unlike(unused, used)
     return tuple(unused)
 
 
+def _unlike(examples: Sequence[Example], used: Sequence[Example]) -> list[Example]:
+    """Returns examples that are of no group, and no copy, of those that were used."""
+    both = joined([*used, *examples])
+    gone = _groups(both[: len(used)])
+    return [example for example in both[len(used) :] if example.group not in gone]
+
+
 def _checked(batch: Sequence[Example]) -> list[Example]:
-    """Returns examples with their content hashes, whose files are all decoded."""
+    """Returns examples with what is kept of their files, which are all decoded."""
     unread = [example.image for example in batch if not example.sha256]
-    hashes = check_images(unread) if unread else {}
-    return [replace(e, sha256=hashes[e.image]) if e.image in hashes else e for e in batch]
+    checked = check_images(unread) if unread else {}
+    found = []
+    for example in batch:
+        if example.image in checked:
+            example = replace(example, **checked[example.image]._asdict())
+        found.append(example)
+    return found
 
 
 def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:
