@@ -124,12 +124,7 @@ def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
 
 
 class Checked(NamedTuple):
-    """What is kept of a file that was read to its end.
-
-    Attributes:
-        sha256: SHA-256 of its bytes.
-        thumbnail: The pixels of the image in little, whatever its shape: 16 × 16 × 3 bytes.
-    """
+    """The SHA-256 of a file's bytes, and its image in little: 16 × 16 × 3 bytes."""
 
     sha256: str
     thumbnail: bytes
@@ -234,7 +229,7 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
 
 
 class Shot(NamedTuple):
-    """Which camera took a photo (maker, model, serial number, as far as they are told), and when."""
+    """Which camera took a photo (maker, model, serial number) and when."""
 
     camera: str
     taken: datetime

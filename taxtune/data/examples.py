@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.copies import find_copies
-from taxtune.data.grouping import BURST, find_bursts, group_columns, with_groups
+from taxtune.data.grouping import BURST, FOLDER, find_bursts, likely_groups, with_groups
 from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
 from taxtune.data.sources import (
@@ -24,11 +24,21 @@ from taxtune.data.sources import (
 )
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
 from taxtune.images import check_images, is_image_data, store_image
+from taxtune.metrics.groups import Groups
 from taxtune.progress import note
+from taxtune.tables import csv_text
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Example", "distinct", "joined", "load_examples", "note_repeated"]
+__all__ = [
+    "Example",
+    "copies_csv",
+    "distinct",
+    "groups_in_words",
+    "joined",
+    "load_examples",
+    "note_repeated",
+]
 
 # Of more images only those that are drawn are read.
 _LARGE = 10_000
@@ -118,19 +128,20 @@ def load_examples(
         ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
     opened = _Opened.of(source, kind, images)
-    kept_columns = [column for column in columns if column not in EXIF]
-    further = dict.fromkeys([*kept_columns, *group_columns(group)])
+    further = [column for column in columns if column not in EXIF]
+    if group not in (None, FOLDER, BURST):
+        further.append(group)
     records: list[Record] = []
     problems = Problems()
     with problems.gathered():
-        records += opened.records(image_column, label_column, pattern, [*further])
+        records += opened.records(image_column, label_column, pattern, further)
     if not records:
         problems.tell()
         raise DataError("There are no images in the data.", file=opened.name)
     finder = LabelFinder(taxonomy, part) if opened.kind == "folder" else None
     records = with_groups(records, group, finder)
     placed = _placed(records, taxonomy, part, domain, opened.name, problems)
-    examples = _stored(placed, opened, None if folder is None else Path(folder), kept_columns)
+    examples = _stored(placed, opened, None if folder is None else Path(folder))
     if skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
         examples = _decoded(examples, placed, opened, skip_broken, problems)
     with problems.gathered():
@@ -139,11 +150,12 @@ def load_examples(
     problems.tell()
     note_repeated(repeated)
     if group == BURST:
-        bursts = find_bursts([example.image for example in kept])
-        kept = [replace(one, group=burst) for one, burst in zip(kept, bursts, strict=True)]
+        kept = _in_bursts(kept, opened.name)
+    elif group is None and all(example.sha256 for example in kept):
+        _note_groups(kept)
     kept = joined(kept)
     _note_labels(kept, taxonomy)
-    return _with_exif(kept, columns)
+    return _with_context(kept, columns)
 
 
 class _Opened(NamedTuple):
@@ -237,10 +249,7 @@ def _placed(
 
 
 def _stored(
-    placed: Sequence[tuple[Record, int]],
-    opened: _Opened,
-    folder: Path | None,
-    columns: Sequence[str],
+    placed: Sequence[tuple[Record, int]], opened: _Opened, folder: Path | None
 ) -> list[Example]:
     """Returns the records as examples. Images that are in no file are written to a folder.
 
@@ -262,7 +271,7 @@ def _stored(
                 image=file,
                 label=record.label,
                 target=node,
-                context={column: record.cells[column] for column in columns},
+                context=record.cells,
                 group=record.group,
             )
         )
@@ -317,15 +326,38 @@ def _decoded(
     return [replace(example, **checked[example.image]._asdict()) for example in there]
 
 
-def _with_exif(examples: list[Example], columns: Sequence[str]) -> list[Example]:
-    """Returns the examples with what of `EXIF` is wanted out of their files."""
-    if not any(column in EXIF for column in columns):
+def _with_context(examples: list[Example], columns: Sequence[str]) -> list[Example]:
+    """Returns the examples with their cells of columns, those of `EXIF` out of their files."""
+    if not columns and not any(example.context for example in examples):
         return examples
     complete = []
     for example in examples:
-        context = {**example.context, **exif_values(example.image, columns)}
+        known = {**example.context, **exif_values(example.image, columns)}
+        context = {column: known[column] for column in columns}
         complete.append(replace(example, context=context))
     return complete
+
+
+def _in_bursts(examples: Sequence[Example], source: str) -> list[Example]:
+    """Returns the examples with their camera's bursts, of which there must be any."""
+    bursts = find_bursts([example.image for example in examples])
+    if not any(bursts):
+        message = "No photo says in its EXIF when it was taken."
+        remedy = "Name a column of the data with the bursts, or leave out data.group."
+        raise DataError(message, file=source, value=BURST, remedy=remedy)
+    return [replace(one, group=burst) for one, burst in zip(examples, bursts, strict=True)]
+
+
+def _note_groups(examples: Sequence[Example]) -> None:
+    """Notes which setting puts images that may be alike into groups, where there is one."""
+    files = [example.image for example in examples]
+    likely = likely_groups([example.context for example in examples], files)
+    if likely is not None:
+        setting, names = likely
+        note(
+            f"{len(names):,} images are of {len(Groups.of(names)):,} groups by {setting!r}: with "
+            f"`data.group: {setting}` each is in one split and counts once, as images alike must."
+        )
 
 
 def distinct(
@@ -361,6 +393,8 @@ def joined(examples: Sequence[Example]) -> list[Example]:
     from networkx.utils import UnionFind
 
     copies = find_copies([example.thumbnail for example in examples])
+    if not copies:
+        return list(examples)
     keys = [example.group or example.id for example in examples]
     groups = UnionFind()
     for copy, first in copies.items():
@@ -386,20 +420,44 @@ def note_repeated(repeated: Sequence[Example]) -> None:
 
 def _note_labels(examples: Sequence[Example], taxonomy: Taxonomy) -> None:
     """Notes the photos of which one copy has another label, and no group above or below it."""
-    first = {example.id: example for example in examples}
+    copies = [example for example in examples if example.copy_of]
+    first = {example.id: example for example in examples} if copies else {}
     found = []
-    for copy in examples:
-        original = first.get(copy.copy_of, copy)
+    for copy in copies:
+        original = first[copy.copy_of]
         ends = (original.target, copy.target)
         if taxonomy.common_ancestor(set(ends)) not in ends:
             found.append(
                 f"{original.id} is {original.label!r} and its copy {copy.id} {copy.label!r}"
             )
     if found:
-        note(
-            f"{len(found):,} copies of photos have another label than these: {'; '.join(shortened(found, 5))}. "
-            "Correct one of the two."
-        )
+        named = "; ".join(shortened(found, 5))
+        note(f"Copies of a photo have different labels: {named}. Correct one of each two.")
+
+
+def copies_csv(examples: Iterable[Example]) -> str:
+    """Returns a row for each copy of a photo, with what it is a copy of; "" if there are none."""
+    known = {example.id: example for example in examples}
+    rows = []
+    for copy in known.values():
+        if copy.copy_of:
+            first = known[copy.copy_of]
+            rows.append((copy.id, copy.label, first.id, first.label))
+    columns = ("image", "label", "copy_of", "label_of_first")
+    return csv_text(columns, rows) if rows else ""
+
+
+def groups_in_words(examples: Sequence[Example], group: str | None, file: str) -> str:
+    """Returns how many groups by a setting and copies (listed in a file) there are; "" for none."""
+    parts = []
+    if group is not None:
+        groups = Groups.of([example.group for example in examples])
+        parts.append(f"{len(groups):,} groups by {group} of {len(examples):,} images")
+    copies = sum(bool(example.copy_of) for example in examples)
+    if copies:
+        are = "image is a copy of another" if copies == 1 else "images are copies of others"
+        parts.append(f"{copies:,} {are} ({file})")
+    return "; ".join(parts)
 
 
 def _some(names: Sequence[str], limit: int = 5) -> str:

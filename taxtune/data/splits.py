@@ -123,6 +123,7 @@ def split(
             remedy="Give sizes of at least 1.",
         )
     wanted = tuning + heldout
+    are_read = all(example.sha256 for example in examples)
     full: set[str] = set()  # the groups of a split that has all its images
     order = (example for example in _stratified(examples, seed) if example.group not in full)
     taken: list[Example] = []
@@ -136,7 +137,9 @@ def split(
             raise _too_few(tuning, heldout, wanted - missing, taken)
         taken += _checked(batch)
         different, repeated = distinct(taken)
-        drawn = _filled(joined(different), tuning, heldout)
+        # Of images that were read before, the copies are known.
+        found = different if are_read else joined(different)
+        drawn = _filled(found, tuning, heldout)
         if len(drawn.tuning) == tuning:
             full |= _groups(drawn.tuning)
     note_repeated(repeated)
@@ -205,12 +208,7 @@ def _checked(batch: Sequence[Example]) -> list[Example]:
     """Returns examples with what is kept of their files, which are all decoded."""
     unread = [example.image for example in batch if not example.sha256]
     checked = check_images(unread) if unread else {}
-    found = []
-    for example in batch:
-        if example.image in checked:
-            example = replace(example, **checked[example.image]._asdict())
-        found.append(example)
-    return found
+    return [replace(e, **checked[e.image]._asdict()) if e.image in checked else e for e in batch]
 
 
 def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:

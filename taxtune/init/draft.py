@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +14,12 @@ import yaml
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
+from taxtune.data.examples import joined
+from taxtune.data.grouping import likely_groups
 from taxtune.data.labels import label_references
 from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
+from taxtune.metrics.groups import Groups
 from taxtune.models.names import parse_model
 from taxtune.taxonomy import Taxonomy
 from taxtune.taxonomy.names import read_english_names
@@ -25,6 +28,8 @@ __all__ = ["Draft", "MadeTree", "Subject", "find_subject", "make_draft", "make_t
 
 # Fewer images are not three in each split, and two show nothing at all.
 _FEWEST = 6
+# Of fewer groups the splits would have a handful each, which prove nothing: the user decides.
+_FEWEST_GROUPS = 20
 # Names of roots that say nothing of what the images show; among them the top of WordNet.
 _EMPTY = frozenset(
     {
@@ -82,6 +87,7 @@ class Draft:
         tree: The label tree.
         subject: What the images show.
         word: What the images show, in a word.
+        group: Which images belong together, as in the recipe; None where all stand alone.
         skip_broken: Whether images that cannot be used are left out.
     """
 
@@ -90,6 +96,7 @@ class Draft:
     tree: Taxonomy
     subject: Subject
     word: str
+    group: str | None = None
     skip_broken: bool = False
 
     def text(self, file: Path, taxonomy: Path, model: str) -> str:
@@ -139,6 +146,8 @@ class Draft:
             data["image_column"] = source.image_column
         if source.label_column != "label":
             data["label_column"] = source.label_column
+        if self.group is not None:
+            data["group"] = self.group
         if self.skip_broken:
             data["skip_broken"] = True
         return data
@@ -169,6 +178,7 @@ def make_draft(
         image_column=source.image_column,
         label_column=source.label_column,
         skip_broken=skip_broken,
+        columns=source.groups,
     )
     targets = [example.target for example in examples]
     labels = len(set(targets))
@@ -181,6 +191,13 @@ def make_draft(
             file=source.path,
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
+    cells = [example.context for example in examples]
+    group, names = likely_groups(cells, [example.image for example in examples]) or (None, [])
+    if len(Groups.of(names)) < _FEWEST_GROUPS:
+        group = None
+    if group is not None:
+        named = zip(examples, names, strict=True)
+        examples = joined([replace(example, group=name) for example, name in named])
     subject = find_subject(tree, targets)
     return Draft(
         source=source,
@@ -188,6 +205,7 @@ def make_draft(
         tree=tree,
         subject=subject,
         word=word or subject.word or "object",
+        group=group,
         skip_broken=skip_broken,
     )
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from taxtune.data.columns import IMAGES, LABELS, find_column
+from taxtune.data.columns import IMAGES, LABELS, find_column, like_groups
 from taxtune.data.names import find_file
 from taxtune.data.sources import LISTS, read_folder, read_labelled, walk_images
 from taxtune.errors import DataError, Problems
@@ -38,6 +38,7 @@ class Source:
         image_column: The column of the images, in a manifest.
         label_column: The column of the labels, in a manifest.
         images: The folder that the images' names are relative to; None for the file's own.
+        groups: Columns that may tell which images belong together.
         notes: What was found out, in sentences.
     """
 
@@ -46,6 +47,7 @@ class Source:
     image_column: str = "image"
     label_column: str = "label"
     images: Path | None = None
+    groups: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -164,6 +166,7 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
         image_column=image,
         label_column=label,
         images=images,
+        groups=tuple(like_groups(name for name in others if name != label)),
         notes=tuple(notes),
     )
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from taxtune.atomic import check_folder
+from taxtune.data.examples import groups_in_words
 from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
@@ -106,6 +107,7 @@ class Plan:
         images: Labelled images that the recipe's data has.
         tuning_images: Size of the tuning split.
         heldout_images: Size of the held-out split.
+        groups: The groups and the copies among the images, in words; "" where there are none.
         rungs: How many templates are asked about how many of the tuning images.
         power: What the tuning images can prove.
         vlm: The model's kind and name.
@@ -128,6 +130,7 @@ class Plan:
     images: int | None
     tuning_images: int
     heldout_images: int
+    groups: str
     rungs: tuple[Rung, ...]
     power: tuple[PowerAnalysis, ...]
     vlm: dict[str, Any]
@@ -178,8 +181,14 @@ def make_plan(
 
     found = _UNKNOWN if images.data is None else len(images.data.examples)
     sizes = split_sizes(found, recipe.data.tuning, recipe.data.heldout)
-    if images.splits is not None:  # groups may leave fewer
-        sizes = (len(images.splits.tuning), len(images.splits.heldout))
+    groups = ""
+    if images.data is not None and images.splits is not None:
+        splits = images.splits
+        sizes = (len(splits.tuning), len(splits.heldout))  # groups may leave fewer
+        # Of many images only those that are drawn are read.
+        drawn = {example.id: example for example in (*splits.tuning, *splits.heldout)}
+        every = [drawn.get(example.id, example) for example in images.data.examples]
+        groups = groups_in_words(every, recipe.data.group, "listed in the run's copies.csv")
     tuning, heldout = sizes
     described: dict[str, Any] = {} if models.proposer is None else models.proposer.identity()
     calls = _count_calls(recipe, policy, goals, sizes, described)
@@ -206,6 +215,7 @@ def make_plan(
         images=None if images.data is None else len(images.data.examples),
         tuning_images=tuning,
         heldout_images=heldout,
+        groups=groups,
         rungs=calls.rungs,
         power=tuple(power),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -13,16 +12,10 @@ from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.images import check_images
 from taxtune.taxonomy import read_taxonomy
 from taxtune.taxonomy.tree import Taxonomy
+from tests.scenes import scene
 
 TREE = Taxonomy.from_paths(["bird/thrush/robin", "bird/thrush/blackbird", "bird/wren"])
 LABELS = ("robin", "blackbird", "wren")
-
-
-def scene(seed, size=(320, 240)):
-    """Returns a picture with the soft shapes of a photo, like no other number's."""
-    random = np.random.default_rng(seed)
-    noise = random.integers(0, 256, (9, 12, 3), dtype=np.uint8)
-    return Image.fromarray(noise).resize(size, Image.Resampling.BICUBIC)
 
 
 def found(tmp_path, images):
