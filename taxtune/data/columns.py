@@ -9,7 +9,16 @@ from pathlib import Path
 from taxtune.errors import DataError
 from taxtune.tables import column_key
 
-__all__ = ["ANSWERS", "IMAGES", "LABELS", "TRUTHS", "find_column", "like_groups", "named"]
+__all__ = [
+    "ANSWERS",
+    "BOXES",
+    "IMAGES",
+    "LABELS",
+    "TRUTHS",
+    "find_column",
+    "like_groups",
+    "named",
+]
 
 #: Usual names of columns of image files.
 IMAGES = (
@@ -24,6 +33,8 @@ IMAGES = (
     "img_path",
     "img",
 )
+#: Usual names of columns of boxes.
+BOXES = ("box", "bbox", "bounding_box")
 #: Usual names of columns of labels.
 LABELS = (
     "label",

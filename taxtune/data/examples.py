@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from taxtune.data.boxes import Box, Boxes, Part, cut_box
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.copies import find_copies
 from taxtune.data.grouping import BURST, FOLDER, find_bursts, likely_groups, with_groups
@@ -26,9 +27,13 @@ from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, short
 from taxtune.images import check_images, is_image_data, store_image
 from taxtune.metrics.groups import Groups
 from taxtune.progress import note
+from taxtune.settings import LabelWords
 from taxtune.tables import csv_text
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 __all__ = [
     "Example",
@@ -64,7 +69,9 @@ class Example:
         group: The name of the group of images that it belongs to, see `taxtune.metrics.groups`; ""
             for one of its own.
         copy_of: The id of the first image that shows the same photo; "" if it is none's copy.
-        thumbnail: The pixels of the image in little; b"" until the file is read.
+        thumbnail: The pixels of the photo in little; b"" until the file is read.
+        cut_from: The photo that the image is cut out of; None for a whole one.
+        box: The box in it, relative to the upright photo.
     """
 
     id: str
@@ -76,6 +83,18 @@ class Example:
     group: str = ""
     copy_of: str = ""
     thumbnail: bytes = field(default=b"", repr=False, compare=False)
+    cut_from: Path | None = None
+    box: Box | None = None
+
+    @property
+    def photo(self) -> Path:
+        """The file that the camera wrote: the image, or what it is cut out of."""
+        return self.cut_from or self.image
+
+    @property
+    def name(self) -> str:
+        """What people know the image by: its file's name, of a box with its number: "1.jpg#2"."""
+        return self.photo.name + (self.id[self.id.rindex("#") :] if self.box else "")
 
 
 def load_examples(
@@ -92,7 +111,9 @@ def load_examples(
     part: Domain | None = None,
     skip_broken: bool = False,
     columns: Sequence[str] = (),
+    words: LabelWords | None = None,
     group: str | None = None,
+    boxes: Boxes | None = None,
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
 
@@ -115,7 +136,10 @@ def load_examples(
         part: What `taxonomy` is a part of. Labels elsewhere on the whole tree are left out.
         skip_broken: Leave out, and note, images that are missing or unreadable. All are decoded.
         columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
+        words: What labels say that no tree has; None for the words that are usual.
         group: Which images belong together, as in a recipe (`data.group`).
+        boxes: Where the boxes of the photos are: each is an example of its own, whose crop is
+            written to `folder`. Photos without a box are left out and counted.
 
     Returns:
         The examples, in the order of the source, each image once. Every image has been decoded,
@@ -131,6 +155,8 @@ def load_examples(
     further = [column for column in columns if column not in EXIF]
     if group not in (None, FOLDER, BURST):
         further.append(group)
+    if boxes is not None and boxes.file is None:
+        further.append(boxes.column)
     records: list[Record] = []
     problems = Problems()
     with problems.gathered():
@@ -138,11 +164,13 @@ def load_examples(
     if not records:
         problems.tell()
         raise DataError("There are no images in the data.", file=opened.name)
-    finder = LabelFinder(taxonomy, part) if opened.kind == "folder" else None
-    records = with_groups(records, group, finder)
-    placed = _placed(records, taxonomy, part, domain, opened.name, problems)
+    finder = LabelFinder(taxonomy, part, words)
+    records = with_groups(records, group, finder if opened.kind == "folder" else None)
+    placed = _placed(records, finder, taxonomy, part, domain, opened.name, problems)
     examples = _stored(placed, opened, None if folder is None else Path(folder))
-    if skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
+    if boxes is not None:
+        examples = _boxed(examples, placed, opened, boxes, folder, skip_broken, problems)
+    elif skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
         examples = _decoded(examples, placed, opened, skip_broken, problems)
     with problems.gathered():
         labelled = [example for example in examples if example.target != _UNKNOWN]
@@ -214,6 +242,7 @@ def _kind_of(path: Path) -> str:
 
 def _placed(
     records: Sequence[Record],
+    finder: LabelFinder,
     taxonomy: Taxonomy,
     part: Domain | None,
     domain: int | None,
@@ -221,7 +250,7 @@ def _placed(
     problems: Problems,
 ) -> list[tuple[Record, int]]:
     """Returns the records with their nodes, without those outside of the part and the domain."""
-    nodes = _find_nodes(records, taxonomy, part, source, problems)
+    nodes = _find_nodes(records, finder, taxonomy, source, problems)
     placed = []
     outside: Counter[str] = Counter()
     for record in records:
@@ -237,10 +266,12 @@ def _placed(
     # Looked up once for each node: of iNaturalist there are millions of records.
     known = {node for _, node in placed if node != _UNKNOWN}
     nodes_inside = {node for node in known if taxonomy.is_ancestor(domain, node)}
+    # An empty frame shows nothing of the domain, and is no image of anything else.
+    empty = finder.empty({record.label for record, node in placed if node == taxonomy.root})
     inside = []
     outside.clear()
     for record, node in placed:
-        if node == _UNKNOWN or node in nodes_inside:
+        if node == _UNKNOWN or node in nodes_inside or record.label in empty:
             inside.append((record, node))
         else:
             outside[record.label] += 1
@@ -306,6 +337,7 @@ def _decoded(
     opened: _Opened,
     skip_broken: bool,
     problems: Problems,
+    then: Callable[[Path, Image.Image], None] | None = None,
 ) -> list[Example]:
     """Returns the examples whose images can be decoded, with their content hashes.
 
@@ -318,12 +350,68 @@ def _decoded(
         for example, (record, _) in zip(examples, placed, strict=True):
             named[example.image] = f"{file}, {record.where}"
     files = [example.image for example in examples]
-    checked = check_images(files, named_in=named, skip_broken=skip_broken, problems=problems)
+    checked = check_images(
+        files, named_in=named, skip_broken=skip_broken, problems=problems, then=then
+    )
     if not checked and not problems:
         message = f"None of the {len(examples):,} images can be used."
         raise ImageError(message, file=opened.name, remedy="Check the paths.")
     there = [example for example in examples if example.image in checked]
     return [replace(example, **checked[example.image]._asdict()) for example in there]
+
+
+def _boxed(
+    examples: Sequence[Example],
+    placed: Sequence[tuple[Record, int]],
+    opened: _Opened,
+    boxes: Boxes,
+    folder: str | Path | None,
+    skip_broken: bool,
+    problems: Problems,
+) -> list[Example]:
+    """Returns an example for each box of the photos, with its crop; none if a box cannot be used."""
+    if folder is None:
+        remedy = "Give `folder`, the folder to write them to."
+        raise DataError("Boxes are cut out into files.", file=opened.name, remedy=remedy)
+    parts: list[Part] = []
+    with problems.gathered():
+        parts += boxes.find(
+            names=[example.id for example in examples],
+            photos=[example.image for example in examples],
+            cells=[record.cells.get(boxes.column) for record, _ in placed],
+            rows=[record.where for record, _ in placed],
+        )
+    uncut = []
+    records = []
+    missed = []
+    wanted: dict[Path, list[Box]] = {}
+    for part in parts:
+        photo = examples[part.place]
+        if not isinstance(part.box, Box):
+            missed.append(photo.target > 0)
+            continue
+        group = photo.group or photo.id
+        uncut.append(replace(photo, id=part.name, group=group, cut_from=photo.image, box=part.box))
+        records.append(placed[part.place])
+        wanted.setdefault(photo.image, []).append(part.box)
+    if parts and not uncut:
+        raise DataError("None of the photos has a box.", file=opened.name)
+    if missed:
+        note(
+            f"{opened.name}: {len(missed):,} photos without a box are left out, "
+            f"{sum(missed):,} of them with a label below the root"
+        )
+    crops: dict[tuple[Path, Box | None], Path] = {}
+
+    def cut(photo: Path, image: Image.Image) -> None:
+        for box in wanted[photo]:
+            crops[photo, box] = cut_box(image, box, boxes.margin, Path(folder))
+
+    cut_out = []
+    for example in _decoded(uncut, records, opened, skip_broken, problems, cut):
+        crop = crops[example.photo, example.box]
+        cut_out.append(replace(example, image=crop, sha256=crop.stem))
+    return cut_out
 
 
 def _with_context(examples: list[Example], columns: Sequence[str]) -> list[Example]:
@@ -332,7 +420,7 @@ def _with_context(examples: list[Example], columns: Sequence[str]) -> list[Examp
         return examples
     complete = []
     for example in examples:
-        known = {**example.context, **exif_values(example.image, columns)}
+        known = {**example.context, **exif_values(example.photo, columns)}
         context = {column: known[column] for column in columns}
         complete.append(replace(example, context=context))
     return complete
@@ -340,17 +428,19 @@ def _with_context(examples: list[Example], columns: Sequence[str]) -> list[Examp
 
 def _in_bursts(examples: Sequence[Example], source: str) -> list[Example]:
     """Returns the examples with their camera's bursts, of which there must be any."""
-    bursts = find_bursts([example.image for example in examples])
+    bursts = find_bursts([example.photo for example in examples])
     if not any(bursts):
         message = "No photo says in its EXIF when it was taken."
         remedy = "Name a column of the data with the bursts, or leave out data.group."
         raise DataError(message, file=source, value=BURST, remedy=remedy)
-    return [replace(one, group=burst) for one, burst in zip(examples, bursts, strict=True)]
+    return [
+        replace(one, group=burst or one.group) for one, burst in zip(examples, bursts, strict=True)
+    ]
 
 
 def _note_groups(examples: Sequence[Example]) -> None:
     """Notes which setting puts images that may be alike into groups, where there is one."""
-    files = [example.image for example in examples]
+    files = [example.photo for example in examples]
     likely = likely_groups([example.context for example in examples], files)
     if likely is not None:
         setting, names = likely
@@ -392,7 +482,15 @@ def joined(examples: Sequence[Example]) -> list[Example]:
     """Returns examples with the copies of a photo in one group, named after the first image's."""
     from networkx.utils import UnionFind
 
-    copies = find_copies([example.thumbnail for example in examples])
+    thumbnails = []
+    photos: set[Path] = set()
+    for example in examples:
+        # Boxes of a photo are in one group already.
+        is_new = bool(example.thumbnail) and example.photo not in photos
+        if is_new:
+            photos.add(example.photo)
+        thumbnails.append(example.thumbnail if is_new else b"")
+    copies = find_copies(thumbnails)
     if not copies:
         return list(examples)
     keys = [example.group or example.id for example in examples]
@@ -420,7 +518,7 @@ def note_repeated(repeated: Sequence[Example]) -> None:
 
 def _note_labels(examples: Sequence[Example], taxonomy: Taxonomy) -> None:
     """Notes the photos of which one copy has another label, and no group above or below it."""
-    copies = [example for example in examples if example.copy_of]
+    copies = [example for example in examples if example.copy_of and not example.box]
     first = {example.id: example for example in examples} if copies else {}
     found = []
     for copy in copies:
@@ -470,8 +568,8 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
 
 def _find_nodes(
     records: Sequence[Record],
+    finder: LabelFinder,
     taxonomy: Taxonomy,
-    part: Domain | None,
     source: str,
     problems: Problems,
 ) -> Mapping[tuple[Reference, ...], int | None]:
@@ -483,7 +581,6 @@ def _find_nodes(
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}
     phrases: dict[tuple[Reference, ...], str] = {}
-    finder = LabelFinder(taxonomy, part)
     counts = Counter(record.references for record in records)
     for references in counts:
         try:
@@ -493,7 +590,7 @@ def _find_nodes(
             reasons[references] = f"{error.message} {error.remedy or ''}".strip()
             continue
         if unnamed is not None:
-            phrases[references], node = unnamed
+            _, node, phrases[references] = unnamed
         if node is None:
             reasons[references] = ""
         else:

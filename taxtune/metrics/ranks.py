@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import check_nodes, flags
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.taxonomy.tree import Taxonomy
@@ -28,6 +29,7 @@ __all__ = [
     "RankIntervals",
     "RankScores",
     "bootstrap_ranks",
+    "nodes_at",
     "rank_of",
     "rank_scores",
 ]
@@ -105,6 +107,26 @@ class _Counts:
 def rank_of(taxonomy: Taxonomy, node: int) -> str:
     """Returns the rank of a node; "level d", d edges below the root, where it has none."""
     return taxonomy.ranks[node] or f"level {int(taxonomy.depth[node])}"
+
+
+def nodes_at(taxonomy: Taxonomy, rank: str) -> BoolArray:
+    """Tells which nodes have a rank, or are at a depth below the root such as "2", shape (nodes,).
+
+    Raises:
+        TaxtuneError: If there are none.
+    """
+    if rank.isdecimal() and 0 < int(rank) <= taxonomy.height:
+        return np.asarray(taxonomy.depth == int(rank))
+    wanted = rank.casefold()
+    has_rank = np.array([(each or "").casefold() == wanted for each in taxonomy.ranks])
+    if not has_rank.any():
+        ranks = ", ".join(dict.fromkeys(filter(None, taxonomy.ranks))) or "none"
+        raise TaxtuneError(
+            "The tree has no such rank.",
+            value=rank,
+            remedy=f"Its ranks: {ranks}; or give a depth, 1 to {taxonomy.height}.",
+        )
+    return has_rank
 
 
 def rank_scores(

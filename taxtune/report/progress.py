@@ -195,6 +195,7 @@ class TuningProgress:
             "off the tree": found.counts.get(OFF_TREE, 0),
             "missing": record.missing,
             "cut off": count_cut(record.rows)[0],
+            **found.nothing,
         }
         shown = [f"{count} {name}" for name, count in rare.items() if count]
         return f"{text} ({', '.join(shown)})" if shown else text

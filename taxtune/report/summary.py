@@ -15,7 +15,7 @@ from typing import Any
 from taxtune.errors import command
 from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.names import meaning, metric_name
-from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, STATES, WRONG, Outcomes
+from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, SHOWN, WRONG, Outcomes
 from taxtune.metrics.statistics import PairedDifference
 from taxtune.metrics.table import SCORES
 from taxtune.objective import Constraint, ObjectiveSpec
@@ -149,7 +149,7 @@ class Summary:
     Attributes:
         images: How many images the templates are judged by.
         split: Which images they are: "held-out" or "tuning".
-        states: The states of answers that are shown, in order.
+        states: The states of answers that are shown, in order, of `taxtune.metrics.outcomes.SHOWN`.
         scores: The names of the scores that matter, by key, in order.
         columns: The templates, each baseline before the templates that are compared with it.
         winners: The winner of each tuning run; empty for an evaluation.
@@ -175,7 +175,7 @@ def summarise(result: Result) -> Summary:
     given = set(_ALWAYS)
     for each in outcomes.values():
         given |= each.counts.keys()
-    states = tuple(state for state in STATES if state in given)
+    states = tuple(state for state in SHOWN if state in given)
     scores = _scores(result)
     limit = longest_answer(result)
     columns = []

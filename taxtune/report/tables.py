@@ -55,6 +55,7 @@ def candidate_table(run: TuneResult) -> Table:
                 "wrong": each.outcomes.wrong,
                 "general": each.outcomes.general,
                 "exact": each.outcomes.exact,
+                **each.outcomes.nothing,
                 "of": each.outcomes.images,
                 f"hP ({100 * each.confidence:g} % bound)": f"{number(each.hp)} (≥ {number(each.low)})",
                 "proven": proof_in_words(each),

@@ -560,7 +560,8 @@ class Tuner:
 
         No prompt makes up for the wrong tree.
         """
-        answered = [row for row in rows if row.answer is not None]
+        # Where nothing is there, what a model says instead is on no tree.
+        answered = [row for row in rows if row.answer is not None and row.target]
         off_tree = [row for row in answered if row.off_tree]
         most = self.experiment.recipe.max_off_tree
         if len(off_tree) <= most * len(answered):

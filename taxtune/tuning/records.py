@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from taxtune.data.boxes import Box
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
 from taxtune.metrics.doubt import Doubt
@@ -19,6 +20,7 @@ from taxtune.metrics.outcomes import (
     OFF_TREE,
     WRONG,
     Outcomes,
+    confused_with_nothing,
 )
 from taxtune.metrics.ranks import RankIntervals
 from taxtune.metrics.selective import Selective
@@ -187,10 +189,10 @@ class SampleResult:
             return MISSING
         if self.off_tree:
             return OFF_TREE
-        if self.abstained:
-            return ABSTAINED
         if self.exact:
             return EXACT
+        if self.abstained:
+            return ABSTAINED
         return GENERAL if self.hp == 1 else WRONG
 
     @property
@@ -229,7 +231,11 @@ def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
     """Returns the counts of what became of rows."""
     rows = list(rows)
     labels = sum(bool(row.node) and not row.off_tree for row in rows)  # the root is node 0
-    return Outcomes(counts=dict(Counter(row.state for row in rows)), labels=labels)
+    counts = dict(Counter(row.state for row in rows))
+    placed = [row for row in rows if row.state != MISSING]
+    called_empty = [row.node == 0 and not row.off_tree for row in placed]
+    counts |= confused_with_nothing([row.target == 0 for row in placed], called_empty)
+    return Outcomes(counts=counts, labels=labels)
 
 
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
@@ -536,6 +542,7 @@ class Provenance:
         recipe: The settings in full, with every default, as YAML.
         command: The command that runs it again, given that recipe; None where none does.
         images: Image files by example id.
+        photos: Of crops the photos that they are cut out of, each with its box, by example id.
         source: The recipe's file, whose folder its paths start at; None where there is none.
     """
 
@@ -543,6 +550,7 @@ class Provenance:
     recipe: str | None = None
     command: str | None = None
     images: dict[str, str] = field(default_factory=dict)
+    photos: dict[str, tuple[str, Box]] = field(default_factory=dict)
     source: str | None = None
 
 
@@ -820,7 +828,8 @@ class ComparisonResult(_Result):
 
 
 def _counts(found: Outcomes) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in ("wrong", "general", "exact", "images")}
+    counts = {name: getattr(found, name) for name in ("wrong", "general", "exact", "images")}
+    return counts | found.nothing
 
 
 def _first_scores(held: HeldoutResult) -> dict[str, Any]:
