@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from taxtune.classifier import Classification
 from taxtune.classifier.joined import join_labels, list_groups
-from taxtune.classifier.labels import FILE
 from taxtune.policies import PlacedAnswer
 from tests.trees import outlined, trees
 
@@ -32,6 +31,10 @@ def placed(node, **more):
     return Classification.of("", answer, TREE)
 
 
+def names(row):
+    return row["placement"].rsplit("/", 1)[-1]
+
+
 def labels(*evidence, failure=None):
     rows = [{"photo": "a", "failure": failure, "evidence": each} for each in evidence]
     return pd.DataFrame(rows, dtype=object)
@@ -42,22 +45,25 @@ def joined(*evidence, **more):
     return row
 
 
-@pytest.mark.parametrize(
-    ("nodes", "there", "share"),
-    [
-        ([OWL], OWL, 1),
-        ([OWL, OWL, JAY], OWL, 2 / 3),
-        ([OWL, JAY], BIRD, 1),  # two birds
-        ([OWL, CAT], ROOT, 1),
-        ([OWL, BIRD], BIRD, 1),
-        ([OWL, OWL, ROOT], OWL, 2 / 3),
-    ],
-)
-def test_the_deepest_node_of_most_evidence(nodes, there, share):
-    row = joined(*([(node, 1.0)] for node in nodes))
-    assert row["placement"] == "/".join(TREE.path(there))
-    assert row["share"] == pytest.approx(share, abs=1e-4)
-    assert (row["labels"], row["answered"]) == (len(nodes), len(nodes))
+def test_the_deepest_node_of_most_evidence():
+    owl = [(OWL, 1.0)]
+    jay = [(JAY, 1.0)]
+    row = joined(owl, owl, jay)
+    assert names(row) == "owl"
+    assert row["share"] == pytest.approx(2 / 3, abs=1e-4)
+    assert row["labels"] == 3
+    assert row["answered"] == 3
+    assert names(joined(owl)) == "owl"
+    assert names(joined(owl, [(BIRD, 1.0)])) == "bird"
+    assert names(joined(owl, owl, [(ROOT, 1.0)])) == "owl"
+
+
+def test_animals_of_two_kinds_are_what_they_share():
+    owl = [(OWL, 1.0)]
+    birds = joined(owl, [(JAY, 1.0)])
+    assert names(birds) == "bird"
+    assert birds["share"] == 1
+    assert names(joined(owl, [(CAT, 1.0)])) == "animal"
 
 
 @given(trees(), st.data())
@@ -69,31 +75,35 @@ def test_one_answer_is_its_own_label(tree, data):
 
 def test_what_was_not_answered_has_no_vote():
     row = joined([(OWL, 1.0)], [], [])
-    assert (row["placement"], row["labels"], row["answered"]) == ("animal/bird/owl", 3, 1)
+    assert names(row) == "owl"
+    assert row["labels"] == 3
+    assert row["answered"] == 1
     nothing = joined([])
-    assert (nothing["placement"], nothing["share"]) == ("animal", None)
+    assert nothing["placement"] == "animal"
+    assert nothing["share"] is None
     assert joined([], failure="gone")["placement"] is None
 
 
 def test_an_answer_is_one_vote_however_it_was_asked_for():
     assert placed(OWL).evidence == [(OWL, 1.0)]
-    assert placed(BIRD, votes=(OWL, JAY, -1, OWL)).evidence == [
-        (OWL, 0.25),
-        (JAY, 0.25),
-        (-1, 0.25),
-        (OWL, 0.25),
-    ]
-    weighed = placed(BIRD, path=(ROOT, BIRD, OWL), probabilities=(1.0, 0.9, 0.6)).evidence
-    assert [node for node, _ in weighed] == [ROOT, BIRD, OWL]
-    assert [weight for _, weight in weighed] == pytest.approx([0.1, 0.3, 0.6])
+    votes = (OWL, JAY, -1, OWL)
+    assert placed(BIRD, votes=votes).evidence == [(vote, 0.25) for vote in votes]
+    path = (ROOT, BIRD, OWL)
+    weighed = placed(BIRD, path=path, probabilities=(1.0, 0.9, 0.6)).evidence
+    nodes, weights = zip(*weighed, strict=True)
+    assert nodes == path
+    assert weights == pytest.approx([0.1, 0.3, 0.6])
     assert Classification("", failure="gone").evidence == []
     # Two boxes of 0.6 for the owl are 0.6 together, and with one of a cat less than half.
-    assert joined(weighed, weighed)["placement"] == "animal/bird/owl"
-    assert joined(weighed, [(CAT, 1.0)])["placement"] == "animal"
+    assert names(joined(weighed, weighed)) == "owl"
+    assert names(joined(weighed, [(CAT, 1.0)])) == "animal"
 
 
 def test_images_are_grouped_as_in_the_run():
-    listed = pd.DataFrame({"image": ["a/1.jpg", "a/2.jpg", "3.jpg"], FILE: None}, dtype=object)
-    assert list_groups(listed, "folder")["group"].tolist() == ["a", "a", "."]
-    assert list_groups(listed, "camera").columns.tolist() == ["image", FILE]
-    assert list_groups(listed, None).columns.tolist() == ["image", FILE]
+    images = ["a/1.jpg", "a/2.jpg", "3.jpg"]
+    listed = pd.DataFrame({"image": images}, dtype=object)
+    grouped = list_groups(listed, "folder")
+    assert grouped["group"].tolist() == ["a", "a", "."]
+    # The column of a table is there as it is.
+    assert list_groups(listed, "camera") is listed
+    assert list_groups(listed, None) is listed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -21,35 +21,47 @@ TREE = outlined("animal: bird, cat")
 ROTATED = 0x0112
 
 sides = st.integers(8, 5_000)
-shares = st.floats(0, 1)
 
 
-@given(sides, sides, shares, shares, shares, shares, st.floats(0, 2))
-def test_a_crop_lies_in_the_image_about_its_box(width, height, x, y, to_x, to_y, margin):
-    left, right = sorted((x * width, to_x * width))
-    top, bottom = sorted((y * height, to_y * height))
-    assume(right - left > 0.01 and bottom - top > 0.01)
-    box = Box(left / width, top / height, (right - left) / width, (bottom - top) / height)
+@st.composite
+def boxes(draw):
+    """Draws a relative box."""
+    x = draw(st.floats(0, 0.99))
+    y = draw(st.floats(0, 0.99))
+    width = draw(st.floats(0.001, 1 - x))
+    height = draw(st.floats(0.001, 1 - y))
+    return Box(x, y, width, height)
+
+
+@given(sides, sides, boxes(), st.floats(0, 2))
+def test_a_crop_lies_in_the_image_about_its_box(width, height, box, margin):
+    left = box.x * width
+    top = box.y * height
+    right = left + box.width * width
+    bottom = top + box.height * height
     area = crop_area(width, height, box, margin)
     assert 0 <= area[0] <= left + 0.03
     assert 0 <= area[1] <= top + 0.03
     assert right - 0.03 <= area[2] <= width
     assert bottom - 0.03 <= area[3] <= height
+    longest = max(right - left, bottom - top) - 0.1
+    side = max(64, (1 + 2 * margin) * longest)
     across = area[2] - area[0]
     down = area[3] - area[1]
-    wanted = max(64, (1 + 2 * margin) * (max(right - left, bottom - top) - 0.1))
-    assert across >= min(wanted, width)
-    assert down >= min(wanted, height)
+    assert across >= min(side, width)
+    assert down >= min(side, height)
     # A square, but where the image ends.
     assert across == down or min(across, down) == min(width, height)
 
 
 def test_a_crop_has_the_margin_of_the_longer_side_and_moves_inside():
     middle = Box(0.4, 0.4, 0.2, 0.1)
+    corner = Box(0, 0, 0.2, 0.1)
+    dot = Box(0.5, 0.5, 0.001, 0.001)
     assert crop_area(1000, 1000, middle, 0.1) == (380, 330, 620, 570)
-    assert crop_area(1000, 1000, Box(0, 0, 0.2, 0.1), 0.1) == (0, 0, 240, 240)
+    assert crop_area(1000, 1000, corner, 0.1) == (0, 0, 240, 240)
     assert crop_area(1000, 150, middle, 0.1) == (380, 0, 620, 150)
-    assert crop_area(1000, 1000, Box(0.5, 0.5, 0.001, 0.001), 0) == (469, 469, 533, 533)
+    assert crop_area(1000, 1000, dot, 0) == (469, 469, 533, 533)
 
 
 @pytest.mark.parametrize(
@@ -90,13 +102,21 @@ def test_what_is_no_box_is_refused(cell, said):
 
 
 def test_a_box_in_pixels_is_the_same_as_a_relative_one():
-    assert Box(20, 10, 100, 50).relative(200, 100) == (0.1, 0.1, 0.5, 0.5)
-    assert Box(0.1, 0.1, 0.5, 0.5).relative(200, 100) == (0.1, 0.1, 0.5, 0.5)
-    # A pixel or a hundredth over the edge is clipped.
-    assert Box(-1, 0, 202, 101).relative(200, 100) == (0, 0, 1, 1)
-    for outside in (Box(0, 0, 210, 50), Box(-9, 0, 50, 50), Box(0.5, 0, 0.6, 1), Box(300, 0, 9, 9)):
-        with pytest.raises(ImageError, match="outside the image of 200 × 100 pixels"):
-            outside.relative(200, 100)
+    relative = Box(0.1, 0.1, 0.5, 0.5)
+    assert relative.relative(200, 100) == relative
+    pixels = Box(20, 10, 100, 50)
+    assert pixels.relative(200, 100) == relative
+
+
+def test_a_box_that_sticks_out_a_bit_is_clipped():
+    box = Box(-1, 0, 202, 101)
+    assert box.relative(200, 100) == (0, 0, 1, 1)
+
+
+@pytest.mark.parametrize("cell", ["0,0,210,50", "-9,0,50,50", "0.5,0,0.6,1", "300,0,9,9"])
+def test_a_box_outside_its_image_is_refused(cell):
+    with pytest.raises(ImageError, match="outside the image of 200 × 100 pixels"):
+        Box.parse(cell).relative(200, 100)
 
 
 # -- sources ---------------------------------------------------------------------------------------
@@ -127,6 +147,12 @@ def load(folder, text, **boxes):
     return examples, "\n".join(notes.notes)
 
 
+def names(examples):
+    for example in examples:
+        assert example.name == example.id
+    return [example.id for example in examples]
+
+
 def test_each_box_of_a_column_is_an_image_of_its_own(photos):
     table = (
         "image,label,bbox\n"
@@ -136,8 +162,7 @@ def test_each_box_of_a_column_is_an_image_of_its_own(photos):
         'c.jpg,bird,"[0, 0, 0.5, 1]"\n'
     )
     examples, notes = load(photos, table, column="bbox", margin=0)
-    assert [example.id for example in examples] == ["a.jpg#1", "a.jpg#2", "c.jpg#1"]
-    assert [example.name for example in examples] == ["a.jpg#1", "a.jpg#2", "c.jpg#1"]
+    assert names(examples) == ["a.jpg#1", "a.jpg#2", "c.jpg#1"]
     assert [example.label for example in examples] == ["bird", "cat", "bird"]
     assert [example.group for example in examples] == ["a.jpg", "a.jpg", "c.jpg"]
     assert "1 photos without a box are left out, 1 of them with a label below the root" in notes
@@ -199,23 +224,23 @@ def detection(category, conf, *bbox):
 def test_detections_of_animals_are_asked_about(photos):
     animal = detection("1", 0.9, 0, 0, 0.4, 0.4)
     other = detection("1", 0.2, 0.5, 0.5, 0.4, 0.4)
-    file = detections(
-        photos,
-        {"file": "cam\\a.jpg", "detections": [animal, other, detection("2", 0.9, 0, 0, 1, 1)]},
-        {"file": "cam\\b.jpg", "detections": [detection("1", 0.19, 0, 0, 1, 1)]},
-        {"file": "cam\\c.jpg", "detections": None, "failure": "Failure image access"},
-        {"file": "cam\\d.jpg", "detections": [animal]},
-    )
+    person = detection("2", 0.9, 0, 0, 1, 1)
+    unsure = detection("1", 0.19, 0, 0, 1, 1)
+    two = {"file": "cam\\a.jpg", "detections": [animal, other, person]}
+    none = {"file": "cam\\b.jpg", "detections": [unsure]}
+    failed = {"file": "cam\\c.jpg", "detections": None, "failure": "Failure image access"}
+    elsewhere = {"file": "cam\\d.jpg", "detections": [animal]}
+    file = detections(photos, two, none, failed, elsewhere)
     table = "image,label\na.jpg,bird\nb.jpg,animal\nc.jpg,cat\n"
     examples, notes = load(photos, table, file=file)
-    assert [example.id for example in examples] == ["a.jpg#1", "a.jpg#2"]
+    assert names(examples) == ["a.jpg#1", "a.jpg#2"]
     assert [example.box for example in examples] == [(0, 0, 0.4, 0.4), (0.5, 0.5, 0.4, 0.4)]
     assert "2 animal, 1 person, of which those of the category animal are asked about" in notes
     assert "the detector failed on 1 photos: c.jpg" in notes
     assert "1 photos of the file are not here" in notes
     assert "2 photos without a box are left out, 1 of them with a label below the root" in notes
     examples, _ = load(photos, table, file=file, least_confidence=0.1)
-    assert [example.id for example in examples] == ["a.jpg#1", "a.jpg#2", "b.jpg#1"]
+    assert names(examples) == ["a.jpg#1", "a.jpg#2", "b.jpg#1"]
 
 
 def test_of_a_detector_without_animals_all_categories_are_asked_about(photos):
