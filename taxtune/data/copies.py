@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["find_copies"]
 
@@ -21,6 +22,7 @@ _WIDEST = 0.8
 # Of less contrast (values go to 255) is a plain surface, which looks like any other.
 _PLAIN = 4.0
 _BLOCK = 256
+FloatMatrix = NDArray[np.float32]
 
 
 def find_copies(thumbnails: Sequence[bytes]) -> dict[int, int]:
@@ -32,26 +34,38 @@ def find_copies(thumbnails: Sequence[bytes]) -> dict[int, int]:
         thumbnails: The pixels of each image's thumbnail; b"" for an image that is copy of none.
     """
     known = [number for number, thumbnail in enumerate(thumbnails) if thumbnail]
+    if not known:
+        return {}
     joined = b"".join(thumbnails)
-    pixels = np.frombuffer(joined, np.uint8).astype(np.float32)
-    colours = pixels.reshape(len(known), -1, 3) if known else np.zeros((0, 1, 3), np.float32)
-    contrast = np.sqrt(colours.var(axis=1).mean(axis=1))
-    values = colours.reshape(len(known), colours.shape[1] * 3) - 128
-    squares = np.square(values).mean(axis=1)
+    levels = np.frombuffer(joined, np.uint8).astype(np.float32)
+    pixels = levels.reshape(len(known), -1, 3)
+    contrast = np.sqrt(pixels.var(axis=1).mean(axis=1))
+    values = levels.reshape(len(known), -1)
     is_first = np.ones(len(known), dtype=bool)
     found = {}
     for start in range(0, len(known), _BLOCK):
         stop = start + _BLOCK
-        products = values[start:stop] @ values[:stop].T / values.shape[1]
-        gaps = squares[start:stop, None] + squares[:stop] - 2 * products
         least = np.minimum(contrast[start:stop, None], contrast[:stop])
-        near = (gaps < np.square(_MEAN * least)) & (least >= _PLAIN)
+        near = _gaps(values[start:stop], values[:stop]) < _MEAN * least
+        near &= least >= _PLAIN
         for row, scale in enumerate(least):
             image = start + row
             likely = np.flatnonzero(near[row, :image] & is_first[:image])
-            widest = np.abs(values[likely] - values[image]).max(axis=1)
-            alike = likely[widest < _WIDEST * scale[likely]]
-            if alike.size:
-                is_first[image] = False
-                found[known[image]] = known[alike[0]]
+            gaps = np.abs(values[likely] - values[image])
+            alike = likely[gaps.max(axis=1) < _WIDEST * scale[likely]]
+            if not alike.size:
+                continue
+            is_first[image] = False
+            found[known[image]] = known[alike[0]]
     return found
+
+
+def _gaps(rows: FloatMatrix, others: FloatMatrix) -> FloatMatrix:
+    """Returns the root mean square of the differences of each row from each other one."""
+    middle = others.mean()  # so that squares are small, and their differences exact
+    rows = rows - middle
+    others = others - middle
+    sums = np.square(rows).sum(axis=1)[:, None] + np.square(others).sum(axis=1)
+    squares = sums - 2 * rows @ others.T
+    gaps: FloatMatrix = np.sqrt(squares.clip(0) / rows.shape[1])
+    return gaps

@@ -152,15 +152,11 @@ def load_examples(
         ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
     opened = _Opened.of(source, kind, images)
-    further = [column for column in columns if column not in EXIF]
-    if group not in (None, FOLDER, BURST):
-        further.append(group)
-    if boxes is not None and boxes.file is None:
-        further.append(boxes.column)
+    wanted = _columns(columns, group, boxes)
     records: list[Record] = []
     problems = Problems()
     with problems.gathered():
-        records += opened.records(image_column, label_column, pattern, further)
+        records += opened.records(image_column, label_column, pattern, wanted)
     if not records:
         problems.tell()
         raise DataError("There are no images in the data.", file=opened.name)
@@ -177,13 +173,9 @@ def load_examples(
         kept, repeated = distinct(labelled, source=opened.name)
     problems.tell()
     note_repeated(repeated)
-    if group == BURST:
-        kept = _in_bursts(kept, opened.name)
-    elif group is None and all(example.sha256 for example in kept):
-        _note_groups(kept)
-    kept = joined(kept)
-    _note_labels(kept, taxonomy)
-    return _with_context(kept, columns)
+    grouped = _grouped(kept, group, opened.name)
+    _note_labels(grouped, taxonomy)
+    return _with_context(grouped, columns)
 
 
 class _Opened(NamedTuple):
@@ -232,6 +224,16 @@ class _Opened(NamedTuple):
             pattern=pattern,
             further=further,
         )
+
+
+def _columns(columns: Sequence[str], group: str | None, boxes: Boxes | None) -> list[str]:
+    """Returns the columns of the source that are needed besides those of images and labels."""
+    wanted = [column for column in columns if column not in EXIF]
+    if group not in (None, FOLDER, BURST):
+        wanted.append(group)
+    if boxes is not None and boxes.file is None:
+        wanted.append(boxes.column)
+    return wanted
 
 
 def _kind_of(path: Path) -> str:
@@ -426,28 +428,33 @@ def _with_context(examples: list[Example], columns: Sequence[str]) -> list[Examp
     return complete
 
 
-def _in_bursts(examples: Sequence[Example], source: str) -> list[Example]:
-    """Returns the examples with their camera's bursts, of which there must be any."""
-    bursts = find_bursts([example.photo for example in examples])
-    if not any(bursts):
-        message = "No photo says in its EXIF when it was taken."
-        remedy = "Name a column of the data with the bursts, or leave out data.group."
-        raise DataError(message, file=source, value=BURST, remedy=remedy)
-    return [
-        replace(one, group=burst or one.group) for one, burst in zip(examples, bursts, strict=True)
-    ]
+def _grouped(examples: list[Example], group: str | None, source: str) -> list[Example]:
+    """Returns the examples in their groups: copies of a photo, and bursts where these are wanted.
 
+    It is noted where there is no setting `data.group`, and one would make groups.
 
-def _note_groups(examples: Sequence[Example]) -> None:
-    """Notes which setting puts images that may be alike into groups, where there is one."""
+    Raises:
+        DataError: If bursts are wanted, and no file says when it was taken.
+    """
     files = [example.photo for example in examples]
-    likely = likely_groups([example.context for example in examples], files)
-    if likely is not None:
-        setting, names = likely
-        note(
-            f"{len(names):,} images are of {len(Groups.of(names)):,} groups by {setting!r}: with "
-            f"`data.group: {setting}` each is in one split and counts once, as images alike must."
-        )
+    if group == BURST:
+        bursts = find_bursts(files)
+        if not any(bursts):
+            message = "No photo says in its EXIF when it was taken."
+            remedy = "Name a column of the data with the bursts, or leave out data.group."
+            raise DataError(message, file=source, value=BURST, remedy=remedy)
+        burst = iter(bursts)
+        examples = [replace(example, group=next(burst) or example.group) for example in examples]
+    elif group is None and all(example.sha256 for example in examples):
+        likely = likely_groups([example.context for example in examples], files)
+        if likely is not None:
+            setting, names = likely
+            note(
+                f"{len(names):,} images are of {len(Groups.of(names)):,} groups by {setting!r}: "
+                f"with `data.group: {setting}` each is in one split and counts once, as images "
+                "that are alike must."
+            )
+    return joined(examples)
 
 
 def distinct(
@@ -483,13 +490,12 @@ def joined(examples: Sequence[Example]) -> list[Example]:
     from networkx.utils import UnionFind
 
     thumbnails = []
-    photos: set[Path] = set()
+    known: set[Path] = set()
     for example in examples:
-        # Boxes of a photo are in one group already.
-        is_new = bool(example.thumbnail) and example.photo not in photos
-        if is_new:
-            photos.add(example.photo)
+        is_new = bool(example.thumbnail) and example.photo not in known
         thumbnails.append(example.thumbnail if is_new else b"")
+        if is_new:  # boxes of a photo are in one group already
+            known.add(example.photo)
     copies = find_copies(thumbnails)
     if not copies:
         return list(examples)

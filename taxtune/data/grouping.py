@@ -75,11 +75,15 @@ def _below_classes(records: Sequence[Record], finder: LabelFinder) -> list[Recor
 
 def find_bursts(files: Sequence[Path]) -> list[str]:
     """Returns the burst of each image file, named after its camera and start; "" without a time."""
-    shots = dict(enumerate(map(read_shot, files)))
-    taken = sorted((shot, place) for place, shot in shots.items() if shot is not None)
+    shots = []
+    for place, file in enumerate(files):
+        shot = read_shot(file)
+        if shot is not None:
+            shots.append((shot, place))
+    shots.sort()
     names = [""] * len(files)
     start = before = Shot("", datetime.min)
-    for shot, place in taken:
+    for shot, place in shots:
         if shot.camera != before.camera or shot.taken - before.taken > _PAUSE:
             start = shot
         names[place] = f"{start.camera} {start.taken}".strip()

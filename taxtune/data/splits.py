@@ -184,9 +184,10 @@ def remaining(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     gone = {example.sha256 for example in used}
-    drawn = {example.id for example in used}
+    names = {example.id for example in used}
     # Copies that were found as they were drawn have joined two groups of the source.
-    used_groups = _groups(used) | _groups(e for e in examples if e.id in drawn)
+    used_groups = _groups(used)
+    used_groups |= _groups(example for example in examples if example.id in names)
     unused_groups = [example for example in examples if example.group not in used_groups]
     # Groups are drawn, not images: large ones are as likely as others to be among the first.
     first: dict[str, str] = {}
@@ -210,7 +211,8 @@ def _unlike(examples: Sequence[Example], used: Sequence[Example]) -> list[Exampl
     """Returns examples that are of no group, and no copy, of those that were used."""
     both = joined([*used, *examples])
     gone = _groups(both[: len(used)])
-    return [example for example in both[len(used) :] if example.group not in gone]
+    others = both[len(used) :]
+    return [example for example in others if example.group not in gone]
 
 
 def _checked(batch: Sequence[Example]) -> list[Example]:

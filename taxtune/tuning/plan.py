@@ -181,14 +181,8 @@ def make_plan(
 
     found = _UNKNOWN if images.data is None else len(images.data.examples)
     sizes = split_sizes(found, recipe.data.tuning, recipe.data.heldout)
-    groups = ""
-    if images.data is not None and images.splits is not None:
-        splits = images.splits
-        sizes = (len(splits.tuning), len(splits.heldout))  # groups may leave fewer
-        # Of many images only those that are drawn are read.
-        drawn = {example.id: example for example in (*splits.tuning, *splits.heldout)}
-        every = [drawn.get(example.id, example) for example in images.data.examples]
-        groups = groups_in_words(every, recipe.data.group, "listed in the run's copies.csv")
+    if images.splits is not None:  # groups may leave fewer
+        sizes = (len(images.splits.tuning), len(images.splits.heldout))
     tuning, heldout = sizes
     described: dict[str, Any] = {} if models.proposer is None else models.proposer.identity()
     calls = _count_calls(recipe, policy, goals, sizes, described)
@@ -215,7 +209,7 @@ def make_plan(
         images=None if images.data is None else len(images.data.examples),
         tuning_images=tuning,
         heldout_images=heldout,
-        groups=groups,
+        groups=images.in_words(recipe.data.group),
         rungs=calls.rungs,
         power=tuple(power),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
@@ -346,6 +340,15 @@ class _Images:
     data: LabelledData | None = None
     splits: Splits | None = None
     rules: TemplateRules | None = None
+
+    def in_words(self, group: str | None) -> str:
+        """Returns the groups and the copies among the images; "" for none."""
+        if self.data is None or self.splits is None:
+            return ""
+        # Of many images only those that are drawn are read.
+        drawn = {one.id: one for one in (*self.splits.tuning, *self.splits.heldout)}
+        examples = [drawn.get(example.id, example) for example in self.data.examples]
+        return groups_in_words(examples, group, "listed in the run's copies.csv")
 
 
 class _Models(NamedTuple):

@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 
 from taxtune.data import load_examples, split
+from taxtune.data.boxes import Boxes
 from taxtune.data.copies import find_copies
 from taxtune.data.splits import remaining
 from taxtune.fieldguide import MANIFEST_FILE
@@ -159,3 +160,20 @@ def test_two_labels_of_a_photo_are_named(tmp_path, notes):
     assert "1.png is 'robin' and its copy 1.jpg 'wren'" in said
     assert "2.jpg" not in said
     assert "3.jpg" not in said
+
+
+def test_boxes_of_copies_are_one_group(tmp_path, notes):
+    scene(1).save(tmp_path / "a.png")
+    scene(1).resize((160, 120)).save(tmp_path / "b.jpg")
+    scene(2).save(tmp_path / "c.png")
+    rows = ["image,label,box"]
+    for name in ("a.png", "b.jpg", "c.png"):
+        rows.append(f'{name},wren,"0.1,0.1,0.4,0.4"')
+        rows.append(f'{name},robin,"0.5,0.5,0.4,0.4"')
+    manifest = tmp_path / "m.csv"
+    manifest.write_text("\n".join(rows))
+    boxes = Boxes(column="box")
+    examples = load_examples(manifest, TREE, boxes=boxes, folder=tmp_path / "crops")
+    names = [example.group for example in examples]
+    assert names == ["a.png"] * 4 + ["c.png"] * 2
+    assert notes == []
