@@ -10,6 +10,7 @@ from taxtune.classifier.labels import FILE
 from taxtune.data.boxes import Box, Boxes
 from taxtune.data.grouping import BURST, FOLDER, find_bursts
 from taxtune.policies.paths import weighted_paths
+from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
@@ -24,27 +25,33 @@ GROUP = "group"
 _MAJORITY = 0.501
 
 
-def list_boxes(listed: pd.DataFrame, boxes: Boxes) -> pd.DataFrame:
+def list_boxes(listed: pd.DataFrame, boxes: Boxes | None) -> pd.DataFrame:
     """Returns a row for each box of photos, "1.jpg#2", and one for each photo without any.
 
     Args:
         listed: See `list_images`.
-        boxes: Where the boxes are.
+        boxes: Where the boxes are; None, or a column that is not there, for whole photos.
 
     Returns:
         `listed` with `PHOTO` and `BOX`: the box, relative to the photo, None, or why it is not known.
+        Of whole photos `listed` as it is.
 
     Raises:
         DataError: If a box cannot be used; it names all such boxes.
     """
     import pandas as pd
 
+    if boxes is None:
+        return listed
+    own = [column for column in (boxes.column, BOX) if column in listed]
+    if boxes.file is None and not own:
+        note("the run was asked about boxes, and is now asked about whole photos: see --boxes")
+        return listed
     photos = listed["image"].tolist()
-    column = boxes.column if boxes.file is None else BOX
-    cells = listed.get(column, photos)
+    cells = listed[own[0]].tolist() if own else photos
     where = [f"image {i + 1}" for i in range(len(photos))]
-    parts = boxes.find(photos, listed[FILE].tolist(), list(cells), where)
-    kept = listed.drop(columns=[column, PHOTO], errors="ignore").to_dict("records")
+    parts = boxes.find(photos, listed[FILE].tolist(), cells, where)
+    kept = listed.drop(columns=[*own, PHOTO], errors="ignore").to_dict("records")
     rows = []
     for place, name, box in parts:
         known = str(box) if isinstance(box, Box) else box

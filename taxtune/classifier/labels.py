@@ -210,7 +210,7 @@ def label_images(
             rows = [_cells(result, review_below) for result in found]
             labelled = pd.DataFrame(rows, index=batch.index, dtype=object)
             labelled["image"] = batch["image"]
-            if BOX in batch:  # the box of a photo that failed is the reason
+            if classifier.has_boxes(batch):  # the box of a photo that failed is the reason
                 is_box = batch[BOX].map(lambda box: isinstance(box, str))
                 batch = batch.assign(**{BOX: batch[BOX].where(is_box, None)})
             parts = [labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]]

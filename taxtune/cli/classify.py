@@ -23,6 +23,7 @@ from taxtune.cli.classifier_scores import (
     tell_truth,
 )
 from taxtune.cli.printing import note_arbiter, refuse_existing, refuse_options, tell
+from taxtune.cli.watch import OnBrokenOption, tell_broken
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import ForceOption, opt
 from taxtune.progress import note
@@ -108,6 +109,7 @@ def classify(
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,
     truth_column: TruthLabelsOption = None,
+    on_broken: OnBrokenOption = "say",
     force: ForceOption = False,
 ) -> None:
     """Label images with a run's winner (its prompt, model, mapper and policy), or by a classifier's calibrated scores.
@@ -119,37 +121,34 @@ def classify(
     are kept as they come, so the same command continues after an interruption. Of scores rows have image, placement,
     rank, confidence (the share of the scores) and failure.
     """
-    from taxtune.answers.classifier_scores import read_truth
-    from taxtune.classifier.joined import list_groups
-    from taxtune.classifier.truth import match_truth
+    from taxtune.data.boxes import Boxes
     from taxtune.tuning.calibrate import CALIBRATION
 
     written = [] if out is None else [out]
     if run.is_file():
         _check_files(written, images, force=force)
         refuse_options(context, _FOR_RUNS, "a run")
-        classify_file(run, images, out, truth, columns_of(context))
+        classify_file(run, images, out, truth, columns_of(context), on_broken)
         return
     if out is not None:
         written += [_beside(out, name) for name in ("review", "photos", "groups")]
     _check_files(written, images, force=force)
     refuse_options(context, _FOR_SCORES, "scores")
-    classifier = named_classifier(run, policy, settings)
+    classifier = named_classifier(run, policy, settings, on_broken)
     if review_below is None:
         # No label of a calibrated policy has less than its threshold, and with that the guarantee
         # was made.
         review_below = _UNSURE if classifier.guarantee is None else 0.0
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")
+    if boxes is not None:
+        if classifier.boxes is None:
+            note("the run was asked about whole photos, and is now asked about boxes of them")
+        classifier.boxes = replace(classifier.boxes or Boxes(), file=boxes)
     listed = _listed(classifier, images, image_column, candidates)
-    listed = _boxed(classifier, list_groups(listed, classifier.group), boxes)
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
-        known = read_truth(truth, classifier.taxonomy, columns_of(context), classifier.words)
-        photos = listed["photo" if "photo" in listed else "image"]
-        matches = match_truth(photos, known, truth)
-        pairs = zip(listed["image"], photos, strict=True)
-        known = {image: known[matches[photo]] for image, photo in pairs if photo in matches}
+        known = _known(listed, truth, classifier, columns_of(context))
     labels = _labels(classifier, listed, review_below, _answers(run, out), printed=out is None)
     note_arbiter(classifier.mapper)
     if out is not None:
@@ -168,32 +167,31 @@ def _listed(
     classifier: Classifier, images: list[str], column: str | None, candidates: Path | None
 ) -> pd.DataFrame:
     """Returns the images that are named, with what is known of them."""
+    from taxtune.classifier.joined import list_boxes, list_groups
     from taxtune.classifier.labels import list_images
     from taxtune.init.source import find_images
 
     listed = list_images(images, partial(find_images, image_column=column))
     if candidates is not None:
         listed["candidates"] = _candidates(classifier, candidates, listed["image"].tolist())
-    return listed
+    return list_boxes(list_groups(listed, classifier.group), classifier.boxes)
 
 
-def _boxed(classifier: Classifier, listed: pd.DataFrame, file: Path | None) -> pd.DataFrame:
-    """Returns a row for each box of photos where there are boxes, and the images as they are elsewhere."""
-    from taxtune.classifier.joined import list_boxes
-    from taxtune.data.boxes import Boxes
+def _known(
+    listed: pd.DataFrame, truth: Path, classifier: Classifier, columns: dict[str, str | None]
+) -> dict[str, int]:
+    """Returns the true node of each image, where it is known; of a box that of its photo."""
+    from taxtune.answers.classifier_scores import read_truth
+    from taxtune.classifier.truth import match_truth
 
-    boxes = classifier.boxes
-    if file is not None:
-        if boxes is None:
-            note("the run was asked about whole photos, and is now asked about boxes of them")
-        boxes = replace(boxes or Boxes(), file=file)
-        classifier.boxes = boxes
-    elif boxes is None:
-        return listed
-    elif boxes.column not in listed:
-        note("the run was asked about boxes, and is now asked about whole photos: see --boxes")
-        return listed
-    return list_boxes(listed, boxes)
+    known = read_truth(truth, classifier.taxonomy, columns, classifier.words)
+    photos = listed["photo" if classifier.has_boxes(listed) else "image"]
+    matches = match_truth(photos, known, truth)
+    found = {}
+    for image, photo in zip(listed["image"], photos, strict=True):
+        if photo in matches:
+            found[image] = known[matches[photo]]
+    return found
 
 
 def _labels(
@@ -214,7 +212,7 @@ def _labels(
     calls = classifier.policy.samples
     asked = len(listed)
     plan = f"{asked:,} image{'' if asked == 1 else 's'}"
-    if "photo" in listed:
+    if classifier.has_boxes(listed):
         asked = int((listed["image"] != listed["photo"]).sum())
         plan = f"{asked:,} boxes in {listed['photo'].nunique():,} photos"
     if calls > 1:
@@ -263,7 +261,8 @@ def _write_joined(labels: pd.DataFrame, out: Path, classifier: Classifier) -> No
     from taxtune.classifier.labels import write_labels
 
     group = GROUP if GROUP in labels else classifier.group
-    for column, name in ((PHOTO, "photos"), (group, "groups")):
+    photo = PHOTO if classifier.has_boxes(labels) else None
+    for column, name in ((photo, "photos"), (group, "groups")):
         if column is not None and column in labels:
             file = _beside(out, name)
             write_labels(join_labels(labels, column, classifier.taxonomy), file)
@@ -282,8 +281,10 @@ def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[l
     return [candidates.get(image, []) for image in images]
 
 
-def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Classifier:
-    """Returns the classifier that a folder, --policy and --set name.
+def named_classifier(
+    run: Path, policy: str, settings: list[str] | None, on_broken: str = "say"
+) -> Classifier:
+    """Returns the classifier that a folder, --policy, --set and --on-broken name.
 
     Raises:
         TaxtuneError: If there is none, or it cannot be so.
@@ -293,12 +294,15 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Clas
     from taxtune.recipe_file import parse_override
 
     overrides = dict(map(parse_override, settings or ()))
-    return load_classifier(
+    classifier = load_classifier(
         run,
         calibrated=policy == "calibrated",
         policy=Single() if policy == "direct" else None,
         settings=overrides,
     )
+    if classifier.guarantee is not None:
+        classifier.broken, classifier.deepest = tell_broken(run, on_broken)
+    return classifier
 
 
 def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
@@ -361,7 +365,7 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
     places = [f"{count:,} at {rank}" for rank, count in ranks.items()]
     images = f"{len(labels):,} image{'' if len(labels) == 1 else 's'}"
     yield f"{images}: {', '.join(places) or 'none below the root'}"
-    if "photo" in labels:
+    if classifier.has_boxes(labels):
         empty = (labels["box"].isna() & labels["failure"].isna()).sum()
         yield f"{empty:,} photos without a box are on the root, and nothing was asked about them"
     why = labels["why"].value_counts()
@@ -375,6 +379,8 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
         yield f"{why.sum():,} to review: {', '.join(reasons)}"
     if classifier.guarantee is not None:
         yield f"on images like those of the calibration {classifier.guarantee}"
+        if classifier.broken:
+            yield classifier.broken
     again = labels["again"].sum()
     if again:
         yield f"{again:,} may get an answer if you run the same command again (with --force)"
@@ -395,6 +401,7 @@ def serve(
     ] = "127.0.0.1",
     policy: PolicyOption = "run",
     settings: ModelSetOption = None,
+    on_broken: OnBrokenOption = "say",
 ) -> None:
     """Serve a run's winner on a page in the browser, and over HTTP, until Ctrl-C.
 
@@ -411,7 +418,7 @@ def serve(
     with _listening(host, port) as listener:
         own_address, own_port, *_ = listener.getsockname()
         address = f"http://{f'[{host}]' if ':' in host else host}:{own_port}"
-        loaded = named_classifier(classifier, policy, settings)
+        loaded = named_classifier(classifier, policy, settings, on_broken)
         served = ServedClassifier(loaded, content_only=True)
         note("Loading the model")
         served.load()
