@@ -552,7 +552,7 @@ def copies_csv(examples: Iterable[Example]) -> str:
 
 
 def groups_in_words(examples: Sequence[Example], group: str | None, file: str) -> str:
-    """Returns how many groups by a setting and copies (listed in a file) there are; "" for none."""
+    """Returns the numbers of groups by a setting and of copies, which a file lists; "" for none."""
     parts = []
     if group is not None:
         groups = Groups.of([example.group for example in examples])

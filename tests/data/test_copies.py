@@ -20,7 +20,7 @@ LABELS = ("robin", "blackbird", "wren")
 
 
 def found(tmp_path, images):
-    """Returns what `find_copies` says of images, each of which is (image, ending, options)."""
+    """Returns the copies among images, each of which is (image, ending, options)."""
     files = []
     for number, (image, ending, options) in enumerate(images):
         files.append(tmp_path / f"{number}.{ending}")
