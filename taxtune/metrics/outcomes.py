@@ -57,10 +57,12 @@ class Outcomes:
         counts: Images by the state of their answer, see `STATES`, and by `CALLED_SOMETHING` and
             `CALLED_EMPTY` where there are some that show nothing.
         labels: How many answers are a label: a node below the root.
+        per_group: Images in each group, on average; 1 where no two belong together.
     """
 
     counts: dict[str, int] = field(default_factory=dict, hash=False)
     labels: int = 0
+    per_group: float = 1.0
 
     @classmethod
     def of_nodes(
@@ -128,14 +130,17 @@ class Outcomes:
     def share_wrong(self) -> Interval | None:
         """The share of the labels that are wrong, with its 95 % interval; None without a label.
 
-        An answer at the root, or off the tree, gives no label. The interval is Wilson's (1927).
+        An answer at the root, or off the tree, gives no label. The interval is Wilson's (1927), for
+        as many labels as there are groups.
         """
         from scipy.stats import binomtest
 
         if self.labels == 0:
             return None
         wrong = self.count(WRONG)
-        ends = binomtest(wrong, self.labels).proportion_ci(0.95, method="wilson")
+        groups = max(1, round(self.labels / self.per_group))
+        wrong_groups = round(wrong / self.per_group)
+        ends = binomtest(wrong_groups, groups).proportion_ci(0.95, method="wilson")
         return Interval(wrong / self.labels, low=float(ends.low), high=float(ends.high))
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from taxtune.data import Example
 from taxtune.data.boxes import Box
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
 from taxtune.metrics.doubt import Doubt
+from taxtune.metrics.groups import Groups
 from taxtune.metrics.hierarchical import is_exact
 from taxtune.metrics.outcomes import (
     ABSTAINED,
@@ -54,7 +56,10 @@ __all__ = [
     "Usage",
     "count_cut",
     "cut_in_words",
+    "groups_of",
+    "image_table",
     "outcomes_of",
+    "score_table",
 ]
 
 #: What to do about answers that were cut off.
@@ -235,7 +240,24 @@ def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
     placed = [row for row in rows if row.state != MISSING]
     called_empty = [row.node == 0 and not row.off_tree for row in placed]
     counts |= confused_with_nothing([row.target == 0 for row in placed], called_empty)
-    return Outcomes(counts=counts, labels=labels)
+    groups = groups_of(rows)
+    per_group = len(rows) / len(groups) if rows else 1.0
+    return Outcomes(counts=counts, labels=labels, per_group=per_group)
+
+
+def groups_of(images: Sequence[SampleResult | Example]) -> Groups:
+    """Returns the groups of images."""
+    return Groups.of([image.group for image in images])
+
+
+def image_table(rows: Sequence[SampleResult]) -> ScoreTable:
+    """Returns the scores of the images of rows."""
+    return ScoreTable.of_rows([row.values for row in rows])
+
+
+def score_table(rows: Sequence[SampleResult]) -> ScoreTable:
+    """Returns the scores of the groups of rows: every mean, bound and interval is of these."""
+    return image_table(rows).grouped(groups_of(rows))
 
 
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
@@ -324,8 +346,8 @@ class IterationRecord:
         state: "complete"; "failed" where no acceptable template was proposed; "void" where too many
             calls failed.
         template: The Jinja source, or None where none was accepted.
-        scores: Scores on the tuning split, over the images that were answered; None unless
-            complete.
+        scores: Scores on the tuning split, over the groups of the images that were answered; None
+            unless complete.
         value: The objective's value, larger is better; None unless complete.
         feasible: Whether the means meet the objective's constraints.
         reason: Why the iteration failed or is void.
@@ -367,8 +389,8 @@ class IterationRecord:
 
     @property
     def table(self) -> ScoreTable:
-        """The scores of its images."""
-        return ScoreTable.of_rows([row.values for row in self.rows])
+        """The scores of the groups of its images."""
+        return score_table(self.rows)
 
     @property
     def cut_short(self) -> bool:
@@ -463,6 +485,9 @@ class Selection:
             certify nothing.
         candidates: The templates that are worth choosing, the most careful first.
         there: How many tuning images there are; 0 where that is not known.
+        unit: What counts once where tuning images belong together, as "burst"; "" where none do.
+        groups: How many groups those are that it and its rivals were asked about.
+        groups_there: How many groups there are in the tuning split.
         leaders: The iteration that would have been chosen once each iteration was done; None before
             there was one.
     """
@@ -476,6 +501,9 @@ class Selection:
     chose_threshold: bool = False
     candidates: tuple[Candidate, ...] = ()
     there: int = 0
+    unit: str = ""
+    groups: int = 0
+    groups_there: int = 0
     leaders: tuple[int | None, ...] = ()
 
     @property
@@ -504,6 +532,7 @@ class HeldoutResult:
             gives no probability.
         selective: The worth of the answers' confidence, over the images of `scores`; None where one
             has none.
+        unit: What counts once where images belong together, as "burst"; "" where none do.
     """
 
     name: str
@@ -517,6 +546,7 @@ class HeldoutResult:
     split: str = "held-out"
     doubt: Doubt | None = None
     selective: Selective | None = None
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
