@@ -47,17 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["Experiment", "checklist_notes", "make_checklist", "make_rungs"]
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {
-    "tuning",
-    "heldout",
-    "first_rung",
-    "group",
-    "context",
-    "root",
-    "domain",
-    "frequencies",
-    "allowed",
-}
+_KEPT = {"tuning", "heldout", "first_rung", "group", "context"}
+_KEPT |= {"root", "domain", "frequencies", "allowed"}
 
 
 @dataclass(frozen=True)
