@@ -136,7 +136,6 @@ def _show(draft: Draft, model: str, copies: Path) -> None:
         "images": images,
         "groups": groups_in_words(draft.examples, draft.group, str(copies)),
         "labels": f"{labels:,}, all on the tree of {len(tree):,} nodes",
-        "unnamed": draft.unnamed_in_words,
         "domain": domain,
         "ranks": ", ".join(draft.subject.ranks) or "the tree names none",
         "examples": ", ".join(draft.subject.examples),

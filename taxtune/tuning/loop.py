@@ -337,10 +337,9 @@ class Tuner:
         groups = groups_of(tuning)
         selection = replace(
             selection,
-            there=len(tuning),
+            there=len(groups),
             unit=unit_of(self.experiment.recipe.data.group, groups),
             groups=len(groups_of(tuning[: selection.images])),
-            groups_there=len(groups),
             leaders=tuple(leaders(records, self.experiment.objective)),
         )
         return with_candidates(selection, records, self.experiment.objective)
