@@ -12,7 +12,7 @@ import hashlib
 import io
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cache
@@ -40,6 +40,7 @@ __all__ = [
     "read_exif",
     "read_shot",
     "store_image",
+    "upright_size",
 ]
 
 #: Pixels (width times height) that an image may have in memory; one of up to four times as many is
@@ -126,6 +127,7 @@ def check_images(
     named_in: Mapping[Path, str] | None = None,
     skip_broken: bool = False,
     problems: Problems | None = None,
+    then: Callable[[Path, Image.Image], None] | None = None,
 ) -> dict[Path, str]:
     """Reads every image to its end, in a few threads.
 
@@ -134,6 +136,7 @@ def check_images(
         named_in: Where a file is named ("manifest.csv, row 3"), for messages.
         skip_broken: Whether images that cannot be used are left out and noted.
         problems: What the error is added to, instead of being raised.
+        then: Called with each file and its image, as `load_image` returns it, in any order.
 
     Returns:
         The SHA-256 of each file's bytes by path, in order.
@@ -147,9 +150,11 @@ def check_images(
     def examine(path: Path) -> str | ImageError:
         try:
             data = _read(path)
-            _decode(data, path)
+            image = _decode(data, path)
         except ImageError as error:
             return error
+        if then is not None:
+            then(path, image)
         return hashlib.sha256(data).hexdigest()
 
     hashes: dict[Path, str] = {}
@@ -243,6 +248,25 @@ def count_pixels(image: str | Path | bytes) -> int:
     with contextlib.suppress(Exception), Image.open(stream, formats=_formats()) as opened:
         return int(opened.width * opened.height)
     return 0
+
+
+def upright_size(path: str | Path) -> tuple[int, int]:
+    """Returns the width and height that an image has once it is upright, by its header.
+
+    Raises:
+        ImageError: If the header cannot be read.
+    """
+    from PIL import ExifTags
+
+    path = Path(path)
+    data = _read(path)
+    try:
+        image = _opened(data)
+        turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+    except Exception as error:
+        raise _corrupt(path, error) from error
+    width, height = image.size
+    return (height, width) if turned else (width, height)
 
 
 def is_image_data(value: object) -> bool:

@@ -23,6 +23,7 @@ from taxtune.answers.targets import rows_error, target_finder
 from taxtune.data.columns import IMAGES, LABELS, find_column
 from taxtune.errors import DataError
 from taxtune.progress import note
+from taxtune.settings import LabelWords
 from taxtune.tables import column_key, read_text
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -132,7 +133,10 @@ def array_scores(array: ArrayLike, labels: Iterable[object], taxonomy: Taxonomy)
 
 
 def read_truth(
-    source: Source, taxonomy: Taxonomy, columns: Columns | None = None
+    source: Source,
+    taxonomy: Taxonomy,
+    columns: Columns | None = None,
+    words: LabelWords | None = None,
 ) -> dict[str, int]:
     """Reads the node of each image from a table with a column of images and one of labels.
 
@@ -140,13 +144,14 @@ def read_truth(
         source: The table.
         taxonomy: The label tree.
         columns: Those of "image" and "truth" that cannot be told.
+        words: What labels say that no tree has; None for the words that are usual.
 
     Raises:
         DataError: If it cannot be read, a column cannot be told, an image comes twice, or a label
             is not on the tree.
     """
     opened = open_table(source, what="truth")
-    find = target_finder(taxonomy, suggest=0)
+    find = target_finder(taxonomy, suggest=0, words=words)
     asked = columns or {}
     # The column that is named may be the other file's.
     image = _image_column(opened, asked if asked.get("image") in opened.columns else {})
@@ -154,10 +159,12 @@ def read_truth(
     # Of a name and its path it is the one that always tells the node.
     likely = []
     for name in others:
-        if all(find(record.get(name)).node is not None for _, record in opened.rows):
+        targets = [find(record.get(name)) for _, record in opened.rows]
+        names_nodes = any(target.node is not None and not target.phrase for target in targets)
+        if names_nodes and not any(target.problem for target in targets):
             likely.append(name)
     label = find_column("truth", asked.get("truth"), others, _LABELS, likely, opened.file)
-    schema = AnswerSchema(answer=image, truth=label, id=image, taxonomy=taxonomy)
+    schema = AnswerSchema(answer=image, truth=label, id=image, taxonomy=taxonomy, words=words)
     table = read_answers(source, schema)
     for text in table.notes:
         note(text)
@@ -446,7 +453,8 @@ def _node(taxonomy: Taxonomy, label: Label) -> int:
     if isinstance(label, str):
         target = target_finder(taxonomy, suggest=0)(label)
         # "blank" is no taxon, and its scores are the root's.
-        return -1 if target.node is None or target.phrase else target.node
+        is_blank = target.phrase and target.node == taxonomy.root
+        return -1 if target.node is None or is_blank else target.node
     names = {name.casefold() for name in label}
     for name in label:
         # A genus of animals and one of plants may share a name: the taxon's other names tell which

@@ -104,7 +104,10 @@ def load_classifier(
         allowed=None if saved.allowed is None else Checklist(taxonomy, saved.allowed),
         reliability=saved.reliability,
         guarantee=saved.guarantee if policy is None else None,
+        boxes=saved.boxes,
+        group=saved.group,
         recipe=recipe if model is None and mapper is None else None,
+        words=saved.words,
         name=saved.name,
     )
     _note_other_mapper(classifier.mapper, saved)

@@ -99,6 +99,7 @@ def levels_table(
                 "wrong": outcomes.wrong,
                 "general": outcomes.general,
                 "exact": outcomes.exact,
+                **outcomes.nothing,
                 _SHARE: None if share is None else 100 * share.estimate,
                 "hP": level.hp,
                 "hR": level.hr,
@@ -295,6 +296,8 @@ def tell_truth(
         f"{images:,} images with a true label: {outcomes.wrong:,} wrong, {outcomes.general:,} "
         f"right, but general, {outcomes.exact:,} exact, {outcomes.missing:,} without an answer"
     )
+    if outcomes.nothing:
+        tell("; ".join(f"{name}: {count:,}" for name, count in outcomes.nothing.items()))
     without = outcomes.images - outcomes.labels
     tell(f"{LABELS_WRONG}: {wrong_labels(outcomes)}; {without:,} answers give no label")
     hp, hr = scores["hp"], scores["hr"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from taxtune.errors import DataError
 from taxtune.tables import column_key
 
-__all__ = ["ANSWERS", "IMAGES", "LABELS", "TRUTHS", "find_column", "named"]
+__all__ = ["ANSWERS", "BOXES", "IMAGES", "LABELS", "TRUTHS", "find_column", "named"]
 
 #: Usual names of columns of image files.
 IMAGES = (
@@ -23,6 +23,8 @@ IMAGES = (
     "img_path",
     "img",
 )
+#: Usual names of columns of boxes.
+BOXES = ("box", "bbox", "bounding_box")
 #: Usual names of columns of labels.
 LABELS = (
     "label",

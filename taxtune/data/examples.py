@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from taxtune.data.boxes import Box, Boxes, Part, cut_box
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.grouping import BURST, find_bursts, group_columns, with_groups
 from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
@@ -24,8 +25,12 @@ from taxtune.data.sources import (
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
 from taxtune.images import check_images, is_image_data, store_image
 from taxtune.progress import note
+from taxtune.settings import LabelWords
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 __all__ = ["Example", "distinct", "load_examples", "note_repeated"]
 
@@ -52,6 +57,8 @@ class Example:
             column.
         group: The name of the group of images that it belongs to, see `taxtune.metrics.groups`; ""
             for one of its own.
+        cut_from: The photo that the image is cut out of; None for a whole one.
+        box: The box in it, relative to the upright photo.
     """
 
     id: str
@@ -61,6 +68,18 @@ class Example:
     sha256: str = ""
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)
     group: str = ""
+    cut_from: Path | None = None
+    box: Box | None = None
+
+    @property
+    def photo(self) -> Path:
+        """The file that the camera wrote: the image, or what it is cut out of."""
+        return self.cut_from or self.image
+
+    @property
+    def name(self) -> str:
+        """What people know the image by: its file's name, of a box with its number: "1.jpg#2"."""
+        return self.photo.name + (self.id[self.id.rindex("#") :] if self.box else "")
 
 
 def load_examples(
@@ -77,7 +96,9 @@ def load_examples(
     part: Domain | None = None,
     skip_broken: bool = False,
     columns: Sequence[str] = (),
+    words: LabelWords | None = None,
     group: str | None = None,
+    boxes: Boxes | None = None,
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
 
@@ -100,7 +121,10 @@ def load_examples(
         part: What `taxonomy` is a part of. Labels elsewhere on the whole tree are left out.
         skip_broken: Leave out, and note, images that are missing or unreadable. All are decoded.
         columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
+        words: What labels say that no tree has; None for the words that are usual.
         group: Which images belong together, as in a recipe (`data.group`).
+        boxes: Where the boxes of the photos are: each is an example of its own, whose crop is
+            written to `folder`. Photos without a box are left out and counted.
 
     Returns:
         The examples, in the order of the source, each image once. Every image has been decoded,
@@ -115,6 +139,8 @@ def load_examples(
     opened = _Opened.of(source, kind, images)
     kept_columns = [column for column in columns if column not in EXIF]
     further = dict.fromkeys([*kept_columns, *group_columns(group)])
+    if boxes is not None and boxes.file is None:
+        further[boxes.column] = None
     records: list[Record] = []
     problems = Problems()
     with problems.gathered():
@@ -122,11 +148,13 @@ def load_examples(
     if not records:
         problems.tell()
         raise DataError("There are no images in the data.", file=opened.name)
-    finder = LabelFinder(taxonomy, part) if opened.kind == "folder" else None
-    records = with_groups(records, group, finder)
-    placed = _placed(records, taxonomy, part, domain, opened.name, problems)
+    finder = LabelFinder(taxonomy, part, words)
+    records = with_groups(records, group, finder if opened.kind == "folder" else None)
+    placed = _placed(records, finder, taxonomy, part, domain, opened.name, problems)
     examples = _stored(placed, opened, None if folder is None else Path(folder), kept_columns)
-    if skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
+    if boxes is not None:
+        examples = _boxed(examples, placed, opened, boxes, folder, skip_broken, problems)
+    elif skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
         examples = _decoded(examples, placed, opened, skip_broken, problems)
     with problems.gathered():
         labelled = [example for example in examples if example.target != _UNKNOWN]
@@ -134,8 +162,10 @@ def load_examples(
     problems.tell()
     note_repeated(repeated)
     if group == BURST:
-        bursts = find_bursts([example.image for example in kept])
-        kept = [replace(one, group=burst) for one, burst in zip(kept, bursts, strict=True)]
+        bursts = find_bursts([example.photo for example in kept])
+        kept = [
+            replace(one, group=burst or one.group) for one, burst in zip(kept, bursts, strict=True)
+        ]
     return _with_exif(kept, columns)
 
 
@@ -195,6 +225,7 @@ def _kind_of(path: Path) -> str:
 
 def _placed(
     records: Sequence[Record],
+    finder: LabelFinder,
     taxonomy: Taxonomy,
     part: Domain | None,
     domain: int | None,
@@ -202,7 +233,7 @@ def _placed(
     problems: Problems,
 ) -> list[tuple[Record, int]]:
     """Returns the records with their nodes, without those outside of the part and the domain."""
-    nodes = _find_nodes(records, taxonomy, part, source, problems)
+    nodes = _find_nodes(records, finder, taxonomy, source, problems)
     placed = []
     outside: Counter[str] = Counter()
     for record in records:
@@ -218,10 +249,12 @@ def _placed(
     # Looked up once for each node: of iNaturalist there are millions of records.
     known = {node for _, node in placed if node != _UNKNOWN}
     nodes_inside = {node for node in known if taxonomy.is_ancestor(domain, node)}
+    # An empty frame shows nothing of the domain, and is no image of anything else.
+    empty = finder.empty({record.label for record, node in placed if node == taxonomy.root})
     inside = []
     outside.clear()
     for record, node in placed:
-        if node == _UNKNOWN or node in nodes_inside:
+        if node == _UNKNOWN or node in nodes_inside or record.label in empty:
             inside.append((record, node))
         else:
             outside[record.label] += 1
@@ -290,6 +323,7 @@ def _decoded(
     opened: _Opened,
     skip_broken: bool,
     problems: Problems,
+    then: Callable[[Path, Image.Image], None] | None = None,
 ) -> list[Example]:
     """Returns the examples whose images can be decoded, with their content hashes.
 
@@ -302,12 +336,68 @@ def _decoded(
         for example, (record, _) in zip(examples, placed, strict=True):
             named[example.image] = f"{file}, {record.where}"
     files = [example.image for example in examples]
-    hashes = check_images(files, named_in=named, skip_broken=skip_broken, problems=problems)
+    hashes = check_images(
+        files, named_in=named, skip_broken=skip_broken, problems=problems, then=then
+    )
     if not hashes and not problems:
         message = f"None of the {len(examples):,} images can be used."
         raise ImageError(message, file=opened.name, remedy="Check the paths.")
     there = [example for example in examples if example.image in hashes]
     return [replace(example, sha256=hashes[example.image]) for example in there]
+
+
+def _boxed(
+    examples: Sequence[Example],
+    placed: Sequence[tuple[Record, int]],
+    opened: _Opened,
+    boxes: Boxes,
+    folder: str | Path | None,
+    skip_broken: bool,
+    problems: Problems,
+) -> list[Example]:
+    """Returns an example for each box of the photos, with its crop; none if a box cannot be used."""
+    if folder is None:
+        remedy = "Give `folder`, the folder to write them to."
+        raise DataError("Boxes are cut out into files.", file=opened.name, remedy=remedy)
+    parts: list[Part] = []
+    with problems.gathered():
+        parts += boxes.find(
+            names=[example.id for example in examples],
+            photos=[example.image for example in examples],
+            cells=[record.cells.get(boxes.column) for record, _ in placed],
+            rows=[record.where for record, _ in placed],
+        )
+    uncut = []
+    records = []
+    missed = []
+    wanted: dict[Path, list[Box]] = {}
+    for part in parts:
+        photo = examples[part.place]
+        if not isinstance(part.box, Box):
+            missed.append(photo.target > 0)
+            continue
+        group = photo.group or photo.id
+        uncut.append(replace(photo, id=part.name, group=group, cut_from=photo.image, box=part.box))
+        records.append(placed[part.place])
+        wanted.setdefault(photo.image, []).append(part.box)
+    if parts and not uncut:
+        raise DataError("None of the photos has a box.", file=opened.name)
+    if missed:
+        note(
+            f"{opened.name}: {len(missed):,} photos without a box are left out, "
+            f"{sum(missed):,} of them with a label below the root"
+        )
+    crops: dict[tuple[Path, Box | None], Path] = {}
+
+    def cut(photo: Path, image: Image.Image) -> None:
+        for box in wanted[photo]:
+            crops[photo, box] = cut_box(image, box, boxes.margin, Path(folder))
+
+    cut_out = []
+    for example in _decoded(uncut, records, opened, skip_broken, problems, cut):
+        crop = crops[example.photo, example.box]
+        cut_out.append(replace(example, image=crop, sha256=crop.stem))
+    return cut_out
 
 
 def _with_exif(examples: list[Example], columns: Sequence[str]) -> list[Example]:
@@ -316,7 +406,7 @@ def _with_exif(examples: list[Example], columns: Sequence[str]) -> list[Example]
         return examples
     complete = []
     for example in examples:
-        context = {**example.context, **exif_values(example.image, columns)}
+        context = {**example.context, **exif_values(example.photo, columns)}
         complete.append(replace(example, context=context))
     return complete
 
@@ -367,8 +457,8 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
 
 def _find_nodes(
     records: Sequence[Record],
+    finder: LabelFinder,
     taxonomy: Taxonomy,
-    part: Domain | None,
     source: str,
     problems: Problems,
 ) -> Mapping[tuple[Reference, ...], int | None]:
@@ -380,7 +470,6 @@ def _find_nodes(
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}
     phrases: dict[tuple[Reference, ...], str] = {}
-    finder = LabelFinder(taxonomy, part)
     counts = Counter(record.references for record in records)
     for references in counts:
         try:
@@ -390,7 +479,7 @@ def _find_nodes(
             reasons[references] = f"{error.message} {error.remedy or ''}".strip()
             continue
         if unnamed is not None:
-            phrases[references], node = unnamed
+            _, node, phrases[references] = unnamed
         if node is None:
             reasons[references] = ""
         else:

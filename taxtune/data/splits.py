@@ -96,6 +96,7 @@ def split(
     heldout: int,
     seed: int,
     may_be_short: bool = False,
+    root: int | None = None,
 ) -> Splits:
     """Draws a tuning and a held-out split, stratified by target and disjoint by image and group.
 
@@ -112,6 +113,8 @@ def split(
         heldout: Size of the held-out split.
         seed: Any integer; another seed gives another draw.
         may_be_short: Whether the held-out split may have fewer images, where groups leave no more.
+        root: The target of images that show nothing, which are spread evenly over the order: they
+            may be most of them, and are as often in each split as among all.
 
     Raises:
         DataError: If there are too few different images, or the same image has two labels.
@@ -124,7 +127,7 @@ def split(
         )
     wanted = tuning + heldout
     full: set[str] = set()  # the groups of a split that has all its images
-    order = (example for example in _stratified(examples, seed) if example.group not in full)
+    order = (example for example in _stratified(examples, seed, root) if example.group not in full)
     taken: list[Example] = []
     repeated: list[Example] = []
     drawn = Splits(tuning=(), heldout=())
@@ -204,7 +207,7 @@ def _checked(batch: Sequence[Example]) -> list[Example]:
     return [replace(e, sha256=hashes[e.image]) if e.image in hashes else e for e in batch]
 
 
-def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:
+def _stratified(examples: Sequence[Example], seed: int, root: int | None) -> list[Example]:
     """Returns the examples in rounds, one group of every target that has any left."""
     # Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
     groups: dict[str, list[Example]] = {}
@@ -223,7 +226,10 @@ def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:
         return _rank(seed, f"round {number}", str(target))
 
     rounds.sort(key=lambda one: (one[0], rank(one[0], one[1]), one[1]))
-    return [example for _, _, members in rounds for example in members]
+    parts = [[one for one in rounds if (one[1] == root) is empty] for empty in (False, True)]
+    spread = [((i + 0.5) / len(part), one[2]) for part in parts for i, one in enumerate(part)]
+    spread.sort(key=lambda one: one[0])
+    return [example for _, members in spread for example in members]
 
 
 def _rank(seed: int, what: str, name: str) -> bytes:

@@ -279,14 +279,18 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
     }
     settings = yaml.safe_dump(experiment.settings, sort_keys=False, allow_unicode=True)
     images = {}
+    photos = {}
     for example in (*experiment.splits.tuning, *experiment.splits.heldout):
         images[example.id] = str(example.image)
+        if example.box is not None:
+            photos[example.id] = (str(example.photo), example.box)
     source = experiment.recipe.source
     return Provenance(
         facts={group: as_texts(values) for group, values in facts.items()},
         recipe=redact(settings),
         command=command,
         images=images,
+        photos=photos,
         source=None if source is None else str(source),
     )
 

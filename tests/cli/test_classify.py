@@ -283,3 +283,14 @@ def test_a_run_that_was_copied_labels_without_its_project(tmp_path):
     small_jpeg.cache_clear()
     run_well("report", "run", "--out", "again.html", folder=tmp_path)
     assert "the file is not where it was" in (tmp_path / "again.html").read_text()
+
+
+def test_columns_of_ones_own_are_kept_whatever_they_are_called(here):
+    (here / "list.csv").write_text("image,photo,box\nphotos/0.png,first,3\nphotos/1.png,,\n")
+    done = classify(here, "list.csv", "--out", "labels.csv")
+    assert done.code == 0, done.err
+    rows = read(here / "labels.csv")
+    assert [row["photo"] for row in rows] == ["first", ""]
+    assert [row["box"] for row in rows] == ["3", ""]
+    assert all(row["answer"].startswith("A:") for row in rows)
+    assert not (here / "labels-photos.csv").exists()

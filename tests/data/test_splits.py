@@ -259,3 +259,16 @@ def test_default_sizes_use_every_image_once(n):
 )
 def test_default_sizes(n, sizes):
     assert split_sizes(n) == sizes
+
+
+@pytest.mark.parametrize("empty", [30, 90, 360])
+def test_images_of_nothing_are_as_often_in_each_split_as_among_all(empty):
+    examples = made(empty, *([3] * 30))
+    drawn = split(examples, tuning=60, heldout=40, seed=1, root=0)
+    share = empty / (empty + 90)
+    for part, size in ((drawn.tuning[:20], 20), (drawn.tuning, 60), (drawn.heldout, 40)):
+        assert sum(example.target == 0 for example in part) == pytest.approx(size * share, abs=2)
+    named = [example for example in drawn.tuning if example.target]
+    assert len({example.target for example in named}) == min(len(named), 30)
+    others = split(made(0, *([3] * 30)), tuning=20, heldout=10, seed=1, root=0)
+    assert others == split(made(0, *([3] * 30)), tuning=20, heldout=10, seed=1)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from taxtune.metrics.groups import Groups
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import information_scores, leaf_information
 from taxtune.metrics.statistics import (
@@ -16,7 +19,14 @@ from taxtune.metrics.statistics import (
     bootstrap,
     hierarchical_sample,
 )
-from taxtune.metrics.table import SCORES, Predictions, Score, ScoreTable, with_derived
+from taxtune.metrics.table import (
+    CONFIDENCE,
+    SCORES,
+    Predictions,
+    Score,
+    ScoreTable,
+    with_derived,
+)
 from taxtune.objective import Objective
 from taxtune.report.summary import summarise
 from taxtune.report.tables import score_table
@@ -80,6 +90,53 @@ def test_differences_are_over_the_images_that_have_a_value_in_both():
     changes = first.differences(ScoreTable.of_rows(rows), seed=0)
     assert changes["hp"].difference == changes["own"].difference == 0.5
     assert "other" not in changes
+
+
+@settings(max_examples=8)
+@given(st.integers(0, 10_000), st.sampled_from([2, 4]))
+def test_images_that_are_there_twice_say_what_they_say_once(seed, times):
+    rng = np.random.default_rng(seed)
+    once = [rows_of(rng) for _ in range(2)]
+    order = rng.permutation(np.repeat(np.arange(len(once[0])), times))
+    groups = Groups.of([f"burst {i}" for i in order])
+    first = order[np.unique(groups.numbers, return_index=True)[1]]
+    tables = []
+    for rows in once:
+        alone = ScoreTable.of_rows([rows[i] for i in first])
+        together = ScoreTable.of_rows([rows[i] for i in order]).grouped(groups)
+        assert alone.grouped(Groups.of([""] * len(first))) is alone
+        assert len(together) == len(first)
+        assert same_but_of_confidence(together.means(), alone.means())
+        tables.append((alone, together))
+    first, second = tables
+    for alone, together in [first, second]:
+        found = [table.intervals(seed=1, resamples=50) for table in (alone, together)]
+        assert same_but_of_confidence(*found)
+    found = [own.differences(other, seed=1) for own, other in zip(first, second, strict=True)]
+    assert same_but_of_confidence(*found)
+
+
+def same_but_of_confidence(one, other):
+    """Whether scores are the same; the surest images are others where each is there twice."""
+    return repr({**one, "selective_hp": 0}) == repr({**other, "selective_hp": 0})
+
+
+def rows_of(rng, n=12):
+    """The values of random answers on a tree of a few levels."""
+    rows = []
+    for length, shared, true in rng.integers(1, 4, (n, 3)):
+        right = min(length, shared, true)
+        scores = {"hp": right / length, "hr": right / true, "depth": length - 1.0}
+        rows.append(scores | {CONFIDENCE: rng.integers(3) / 2, "own": rng.integers(4) / 2})
+    return rows
+
+
+def test_a_group_is_as_exact_as_its_images(birds):
+    rows = [placed_row(birds, node, 2).values for node in (2, 1, 2)]
+    table = ScoreTable.of_rows(rows).grouped(Groups.of(["a", "a", ""]))
+    assert table.column("accuracy").tolist() == [0.5, 1.0]
+    hr = [row["hr"] for row in rows]
+    assert table.means()["hr"] == pytest.approx(((hr[0] + hr[1]) / 2 + hr[2]) / 2)
 
 
 def test_what_follows_from_means_is_made_anew_and_keeps_its_place():

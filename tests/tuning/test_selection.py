@@ -594,3 +594,49 @@ def test_a_template_with_more_than_half_of_its_answers_cut_never_wins(seed, shar
         assert selection == choose([records[i] for i in whole], objective) or 0 not in whole
         assert selection.winner in whole
         assert set(iterations(pick(records, objective, 20, 2))) <= set(whole)
+
+
+# -- images that belong together -------------------------------------------------------------------
+
+
+def grouped(record, times):
+    """Returns an iteration whose images are there so many times, in groups of their own."""
+    rows = []
+    for row in record.rows:
+        rows += [replace(row, group=f"burst {row.example}")] * times
+    return replace(record, rows=tuple(rows), scores=scores_of(rows))
+
+
+@settings(max_examples=40)
+@given(SEEDS, KINDS, st.sampled_from([2, 4]))
+def test_the_race_and_the_winner_are_those_of_groups(seed, kind, times):
+    rng = np.random.default_rng(seed)
+    objective = make_objective(kind)
+    hp = np.where(rng.random((5, 16)) < 0.1, 0.5, 1.0)
+    once = records_of(hp, rng.integers(1, 5, hp.shape) / 4)
+    often = [grouped(record, times) for record in once]
+    winner = choose(once, objective)
+    chosen = choose(often, objective)
+    assert chosen == replace(winner, images=16 * times)
+    picked = [record.iteration for record in pick(once, objective, 16, 2)]
+    # The draws of the race depend on the number of images.
+    standings = [Standings.of(records, objective, records[0].scores) for records in (once, often)]
+    np.testing.assert_array_equal(standings[0].estimates, standings[1].estimates)
+    np.testing.assert_array_equal(standings[0].lows, standings[1].lows)
+    assert len(picked) == 2
+    for own, other in zip(standings[0].constraints, standings[1].constraints, strict=True):
+        assert own.held(0) == other.held(0)
+
+
+def test_ten_images_of_a_burst_prove_what_one_does():
+    objective = make_objective("hr_at_hp")
+    plain = record(0, np.ones(200), 0.5)
+    rows = [replace(row, group=f"burst {i // 10}") for i, row in enumerate(plain.rows)]
+    bursts = replace(plain, rows=tuple(rows))
+    assert choose([plain], objective).status == "certified"
+    estimate = choose([bursts], objective)
+    assert estimate.status == "estimate"
+    (held,) = estimate.held
+    assert held.low == choose([record(0, np.ones(20), 0.5)], objective).held[0].low
+    assert 20 + held.more == 58, "bursts, not images"
+    assert estimate.images == 200
