@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from scipy.stats import binomtest
 
 from taxtune.errors import TaxtuneError
@@ -240,6 +241,14 @@ def test_the_most_cautious_thresholds_need_not_show_anything():
 )
 def test_the_promise_is_said_in_words(promise, said):
     assert str(promise) == said
+
+
+def test_a_classifier_keeps_its_promise_and_those_of_earlier_versions_are_read():
+    saved = TypeAdapter(RiskGuarantee)
+    promise = RiskGuarantee(0.05, 0.9, 9, "labels", "species", "patient")
+    assert saved.validate_json(saved.dump_json(promise)) == promise
+    old = {"risk": 0.02, "confidence_level": None, "images": 9}
+    assert saved.validate_python(old) == RiskGuarantee(0.02, None, 9)
 
 
 def test_labels_have_a_confidence_and_ranks_are_theirs():

@@ -164,8 +164,6 @@ def test_a_run_promises_a_share_of_wrong_labels(run):
     said = "at most 60 % of the labels given (depth 2 or deeper) are wrong with 60 % confidence"
     assert said in repr(classifier)
     assert read_calibration(run) == found
-    again = taxtune.load_classifier(classifier.save(run / "saved"), vlm=Wavering())
-    assert again.guarantee == classifier.guarantee
     with pytest.raises(TaxtuneError, match="The tree has no such rank"):
         taxtune.calibrate(run, risk=0.4, vlm=Wavering(), promise="labels", rank="tribe")
 
