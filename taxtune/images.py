@@ -31,6 +31,7 @@ __all__ = [
     "MAX_FILE_BYTES",
     "MAX_PIXELS",
     "MIN_SIDE",
+    "Checked",
     "check_images",
     "content_hash",
     "count_pixels",
@@ -83,6 +84,8 @@ _LIMIT = threading.Lock()
 _LARGE = threading.Lock()
 # A file of 16 bits whose values stay below this holds those of a sensor of fewer bits.
 _FEWER_BITS = 2**14
+# Width and height of thumbnails, in pixels.
+_THUMBNAIL = (16, 16)
 _EXIF_TIME = "%Y:%m:%d %H:%M:%S"
 _SAVE_AGAIN = "Save it again as JPEG or PNG, or remove it from the data."
 
@@ -121,6 +124,13 @@ def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
     return _decode(data, path)
 
 
+class Checked(NamedTuple):
+    """The SHA-256 of a file's bytes, and its image in little: 16 × 16 × 3 bytes."""
+
+    sha256: str
+    thumbnail: bytes
+
+
 def check_images(
     paths: Iterable[str | Path],
     *,
@@ -128,7 +138,7 @@ def check_images(
     skip_broken: bool = False,
     problems: Problems | None = None,
     then: Callable[[Path, Image.Image], None] | None = None,
-) -> dict[Path, str]:
+) -> dict[Path, Checked]:
     """Reads every image to its end, in a few threads.
 
     Args:
@@ -139,15 +149,17 @@ def check_images(
         then: Called with each file and its image, as `load_image` returns it, in any order.
 
     Returns:
-        The SHA-256 of each file's bytes by path, in order.
+        The hash and the thumbnail of each file by path, in order.
 
     Raises:
         ImageError: If any image cannot be used, unless they are skipped; it names them, each with
             the reason.
     """
+    from PIL.Image import Resampling
+
     files = list(dict.fromkeys(map(Path, paths)))
 
-    def examine(path: Path) -> str | ImageError:
+    def examine(path: Path) -> Checked | ImageError:
         try:
             data = _read(path)
             image = _decode(data, path)
@@ -155,9 +167,11 @@ def check_images(
             return error
         if then is not None:
             then(path, image)
-        return hashlib.sha256(data).hexdigest()
+        # By all pixels, so that the size of the image makes no difference.
+        little = image.resize(_THUMBNAIL, Resampling.BILINEAR, reducing_gap=4.0)
+        return Checked(hashlib.sha256(data).hexdigest(), little.tobytes())
 
-    hashes: dict[Path, str] = {}
+    checked: dict[Path, Checked] = {}
     faults: list[ImageError] = []
     # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the
     # memory as well.
@@ -165,14 +179,14 @@ def check_images(
         ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1))) as pool,
         track("reading images", len(files)) as task,
     ):
-        for file, digest in zip(files, pool.map(examine, files), strict=True):
-            if isinstance(digest, ImageError):
-                faults.append(digest)
+        for file, outcome in zip(files, pool.map(examine, files), strict=True):
+            if isinstance(outcome, ImageError):
+                faults.append(outcome)
             else:
-                hashes[file] = digest
+                checked[file] = outcome
             task.advance()
     if not faults:
-        return hashes
+        return checked
     named = {str(file): f" ({where})" for file, where in (named_in or {}).items()}
     lines = [f"  {fault.file}{named.get(str(fault.file), '')}: {fault.message}" for fault in faults]
     listed = "\n".join(shortened(lines, 20))
@@ -184,12 +198,12 @@ def check_images(
         if problems is None:
             raise error
         problems.append(error)
-        return hashes
+        return checked
     count = f"{len(faults):,} images cannot be used and are"
     if len(faults) == 1:
         count = "1 image cannot be used and is"
     note(f"{count} left out:\n{listed}")
-    return hashes
+    return checked
 
 
 def read_exif(path: str | Path) -> dict[str, int | float]:
@@ -220,7 +234,7 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
 
 
 class Shot(NamedTuple):
-    """Which camera took a photo (maker, model, serial number, as far as they are told), and when."""
+    """Which camera took a photo (maker, model, serial number) and when."""
 
     camera: str
     taken: datetime

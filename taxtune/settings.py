@@ -139,7 +139,7 @@ class LabelWords(Settings):
     )
 
 
-class _Images(LabelWords):
+class _Images(Settings):
     context: Annotated[ContextSettings, BeforeValidator(_columns)] = ContextSettings()
     group: str | None = Field(
         None,
@@ -175,7 +175,7 @@ class _Images(LabelWords):
         return self
 
 
-class _Photos(_Images):
+class _Photos(LabelWords, _Images):
     box: str | None = Field(
         None,
         min_length=1,
@@ -224,7 +224,7 @@ class FolderData(_Photos):
     skip_broken: bool = False
 
 
-class INat21Data(_Images):
+class INat21Data(LabelWords, _Images):
     """iNaturalist 2021: its COCO-style JSON and the folder of its images.
 
     Attributes:
@@ -237,7 +237,7 @@ class INat21Data(_Images):
     images: str
 
 
-class FieldGuideData(_Images):
+class FieldGuideData(LabelWords, _Images):
     """The drawn birds of the embedded field guide."""
 
     kind: Literal["fieldguide"] = "fieldguide"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -137,6 +137,14 @@ class Classification:
         rank = tree.ranks[placed.node]
         return cls(image, placed, rank, tuple(path), cut=cut)
 
+    def up_to(self, depth: int | None, tree: Taxonomy) -> Classification:
+        """Returns the classification, ended at a depth where it is deeper."""
+        if depth is None or len(self.path) <= depth + 1 or self.placed is None:
+            return self
+        node = int(tree.lineage[self.placed.node, depth])
+        placed = replace(self.placed, node=node, placement="/".join(tree.path(node)))
+        return replace(self, placed=placed, rank=tree.ranks[node], path=self.path[: depth + 1])
+
     @property
     def evidence(self) -> list[tuple[int, float]]:
         """The nodes that were named, each with its weight, which sum to 1; none without an answer."""
@@ -223,6 +231,8 @@ class Classifier:
         recipe: The settings that model and mapper are made from; None if one of them was given in
             Python.
         name: What it is called: the run's name.
+        broken: Since when the guarantee is broken, in words; "" as far as it is not.
+        deepest: The depth at which labels end, because deeper ones break it; None for any.
     """
 
     template: str
@@ -240,6 +250,8 @@ class Classifier:
     recipe: Recipe | None = None
     words: LabelWords | None = None
     name: str = "classifier"
+    broken: str = ""
+    deepest: int | None = None
 
     def __repr__(self) -> str:
         """Returns three lines: name and prompt, model and policy, and what is promised or was the goal."""
@@ -336,7 +348,7 @@ class Classifier:
                 result = Classification(names[i], failure=reason, again=answer.retryable, cut=cut)
             else:
                 result = Classification.of(names[i], answer, self.taxonomy, self.reliability, cut)
-            classified[i] = result
+            classified[i] = result.up_to(self.deepest, self.taxonomy)
         return [classified[i] for i in range(len(images))]
 
     def _undetected(self, name: str) -> Classification:

@@ -221,6 +221,7 @@ def calibrate_scores(
     rank: str | None = None,
     group: str | None = None,
     group_pattern: str | None = None,
+    add: Source | None = None,
 ) -> ScoreCalibration:
     """Chooses the threshold of a classifier's scores that keeps a promised risk.
 
@@ -246,6 +247,7 @@ def calibrate_scores(
             Each group counts once; an image without one is a group of its own.
         group_pattern: In place of a column, a regular expression that finds the group in the name
             of each image: its first bracket, or all that it matches.
+        add: Further truths, in the columns image and label.
 
     Raises:
         DataError: If a file cannot be read, or there are too few images for the guarantee whatever
@@ -257,6 +259,8 @@ def calibrate_scores(
     columns = {**(columns or {}), "group": group}
     found = read_scores(scores, tree, columns)
     labels = read_truth(truth, tree, columns)
+    if add is not None:
+        labels |= read_truth(add, tree, {"image": "image", "truth": "label"})
     names = match_names(found.images, labels)
     both = [i for i, image in enumerate(found.images) if image in names]
     if not both:

@@ -90,6 +90,10 @@ GroupColumnOption = Annotated[
 GroupPatternOption = Annotated[
     str | None, opt("For scores: a regular expression of the group in an image's name.")
 ]
+AddOption = Annotated[
+    Path | None,
+    opt("Also calibrate on what was labelled in this NAME-audit.csv of `taxtune audit`."),
+]
 CalibrationOutOption = Annotated[
     Path | None, opt("For scores: the file to write.", shown="calibration.json")
 ]
@@ -114,6 +118,7 @@ def calibrate(
     by: GroupsOption = None,
     group: GroupColumnOption = None,
     group_pattern: GroupPatternOption = None,
+    add: AddOption = None,
     out: CalibrationOutOption = None,
     image_column: ImageColumnOption = None,
     label_column: LabelColumnOption = None,
@@ -131,8 +136,10 @@ def calibrate(
     interruption. Of a classifier's scores a threshold of their sum is chosen, on images whose
     labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images.
     """
+    from taxtune.audit.watch import read_added
     from taxtune.tuning.calibrate import CalibrationRun
 
+    added = None if add is None else read_added(add)
     if run.is_file():
         refuse_options(context, _FOR_RUNS, "a run")
         calibrate_file(
@@ -150,6 +157,7 @@ def calibrate(
             rank=rank,
             group=group,
             group_pattern=group_pattern,
+            add=added,
         )
         return
     refuse_options(context, _FOR_SCORES, "a file of scores")
@@ -165,6 +173,7 @@ def calibrate(
         answers=answers,
         promise=promise,
         rank=rank,
+        add=added,
     )
     calls, stored = work.cost()
     units = "images" if work.groups.single else f"of {len(work.groups):,} groups"

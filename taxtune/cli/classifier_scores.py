@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.cli.printing import print_json, refuse_existing, tell
+from taxtune.cli.watch import tell_broken
 from taxtune.errors import DataError
 from taxtune.options import opt
 from taxtune.progress import note
@@ -252,6 +253,7 @@ def classify_file(
     out: Path | None,
     truth: Path | None,
     columns: Mapping[str, str | None],
+    on_broken: str,
 ) -> None:
     """Labels images by their scores; if their labels are known, says whether the risk is kept."""
     import pandas as pd
@@ -266,7 +268,9 @@ def classify_file(
     if len(scores) != 1:
         raise DataError("A calibration of scores labels one file of scores.", value=scores)
     known = {} if truth is None else read_truth(truth, calibration.tree, columns)
+    broken, depth = tell_broken(file, on_broken)
     labels = calibration.classify(Path(scores[0]), columns)
+    labels = [label.up_to(depth, calibration.tree) for label in labels]
     frame = pd.DataFrame([label_cells(label) for label in labels], dtype=object)[[*_COLUMNS]]
     if out is None:
         print(csv_of(frame), end="")
@@ -278,6 +282,8 @@ def classify_file(
         promise = RiskGuarantee.of(calibration)
         outcomes, means = compare_labels(rows, known, calibration.tree, truth, promise)
         tell_truth(outcomes, means, promise)
+    if broken:
+        tell(broken)
 
 
 def tell_truth(

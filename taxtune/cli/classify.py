@@ -23,6 +23,7 @@ from taxtune.cli.classifier_scores import (
     tell_truth,
 )
 from taxtune.cli.printing import note_arbiter, refuse_existing, refuse_options, tell
+from taxtune.cli.watch import OnBrokenOption, tell_broken
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import ForceOption, opt
 from taxtune.progress import note
@@ -108,6 +109,7 @@ def classify(
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,
     truth_column: TruthLabelsOption = None,
+    on_broken: OnBrokenOption = "say",
     force: ForceOption = False,
 ) -> None:
     """Label images with a run's winner (its prompt, model, mapper and policy), or by a classifier's calibrated scores.
@@ -126,13 +128,13 @@ def classify(
     if run.is_file():
         _check_files(written, images, force=force)
         refuse_options(context, _FOR_RUNS, "a run")
-        classify_file(run, images, out, truth, columns_of(context))
+        classify_file(run, images, out, truth, columns_of(context), on_broken)
         return
     if out is not None:
         written += [_beside(out, name) for name in ("review", "photos", "groups")]
     _check_files(written, images, force=force)
     refuse_options(context, _FOR_SCORES, "scores")
-    classifier = named_classifier(run, policy, settings)
+    classifier = named_classifier(run, policy, settings, on_broken)
     if review_below is None:
         # No label of a calibrated policy has less than its threshold, and with that the guarantee
         # was made.
@@ -279,8 +281,10 @@ def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[l
     return [candidates.get(image, []) for image in images]
 
 
-def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Classifier:
-    """Returns the classifier that a folder, --policy and --set name.
+def named_classifier(
+    run: Path, policy: str, settings: list[str] | None, on_broken: str = "say"
+) -> Classifier:
+    """Returns the classifier that a folder, --policy, --set and --on-broken name.
 
     Raises:
         TaxtuneError: If there is none, or it cannot be so.
@@ -290,12 +294,15 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Clas
     from taxtune.recipe_file import parse_override
 
     overrides = dict(map(parse_override, settings or ()))
-    return load_classifier(
+    classifier = load_classifier(
         run,
         calibrated=policy == "calibrated",
         policy=Single() if policy == "direct" else None,
         settings=overrides,
     )
+    if classifier.guarantee is not None:
+        classifier.broken, classifier.deepest = tell_broken(run, on_broken)
+    return classifier
 
 
 def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
@@ -372,6 +379,8 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
         yield f"{why.sum():,} to review: {', '.join(reasons)}"
     if classifier.guarantee is not None:
         yield f"on images like those of the calibration {classifier.guarantee}"
+        if classifier.broken:
+            yield classifier.broken
     again = labels["again"].sum()
     if again:
         yield f"{again:,} may get an answer if you run the same command again (with --force)"
@@ -392,6 +401,7 @@ def serve(
     ] = "127.0.0.1",
     policy: PolicyOption = "run",
     settings: ModelSetOption = None,
+    on_broken: OnBrokenOption = "say",
 ) -> None:
     """Serve a run's winner on a page in the browser, and over HTTP, until Ctrl-C.
 
@@ -408,7 +418,7 @@ def serve(
     with _listening(host, port) as listener:
         own_address, own_port, *_ = listener.getsockname()
         address = f"http://{f'[{host}]' if ':' in host else host}:{own_port}"
-        loaded = named_classifier(classifier, policy, settings)
+        loaded = named_classifier(classifier, policy, settings, on_broken)
         served = ServedClassifier(loaded, content_only=True)
         note("Loading the model")
         served.load()

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path, PurePath
 
+from taxtune.data.columns import like_groups
 from taxtune.data.labels import LabelFinder, label_references, label_text
 from taxtune.data.sources import Record
-from taxtune.errors import DataError, TaxonomyError
+from taxtune.errors import TaxonomyError
 from taxtune.images import Shot, read_shot
-from taxtune.progress import note
+from taxtune.metrics.groups import Groups
 
-__all__ = ["BURST", "FOLDER", "find_bursts", "group_columns", "with_groups"]
+__all__ = ["BURST", "FOLDER", "find_bursts", "likely_groups", "with_groups"]
 
 #: Settings of `data.group` that are no column.
 FOLDER = "folder"
@@ -23,27 +24,13 @@ BURST = "exif:burst"
 _PAUSE = timedelta(seconds=60)
 
 
-def group_columns(group: str | None) -> tuple[str, ...]:
-    """Returns the columns that have the groups of a setting.
-
-    Raises:
-        DataError: If the setting is of EXIF, and not `BURST`.
-    """
-    if group in (None, FOLDER, BURST):
-        return ()
-    if group.startswith("exif:"):
-        remedy = f"From image files come only bursts: {BURST}."
-        raise DataError("Images cannot be grouped by this.", value=group, remedy=remedy)
-    return (group,)
-
-
 def with_groups(
     records: Sequence[Record], group: str | None, finder: LabelFinder | None = None
 ) -> list[Record]:
-    """Returns records with the groups of their images, as far as files need not be read.
+    """Returns records with the groups of their images, but for bursts, for which files are read.
 
     Args:
-        records: The rows of a source, with the cells of `group_columns`.
+        records: The rows of a source, with the cells of a column.
         group: The setting `data.group`.
         finder: For folders of classes: what tells which folders are classes.
     """
@@ -80,44 +67,50 @@ def _below_classes(records: Sequence[Record], finder: LabelFinder) -> list[Recor
         parts = record.label.split("/")
         labels = ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
         label = next(filter(is_class, labels), record.label)
-        placed.append(
-            record._replace(
-                label=label,
-                references=label_references(label),
-                group=record.label.removeprefix(label).strip("/"),
-            )
-        )
+        group = record.label.removeprefix(label).strip("/")
+        references = label_references(label)
+        placed.append(record._replace(label=label, references=references, group=group))
     return placed
 
 
 def find_bursts(files: Sequence[Path]) -> list[str]:
-    """Returns the burst of each image file, named after its camera and start; "" without a time.
-
-    Raises:
-        DataError: If no file says when it was taken.
-    """
-    shots: dict[int, Shot] = {}
+    """Returns the burst of each image file, named after its camera and start; "" without a time."""
+    shots = []
     for place, file in enumerate(files):
         shot = read_shot(file)
         if shot is not None:
-            shots[place] = shot
-    if not shots:
-        remedy = "Name a column of the data with the bursts, or leave out data.group."
-        raise DataError("No photo says in its EXIF when it was taken.", value=BURST, remedy=remedy)
-    if len(shots) < len(files):
-        lacking = len(files) - len(shots)
-        note(f"{lacking:,} of {len(files):,} photos do not say when they were taken: in no burst")
+            shots.append((shot, place))
+    shots.sort()
     names = [""] * len(files)
-    start = before = None
-    for place in sorted(shots, key=lambda place: (shots[place], place)):
-        shot = shots[place]
-        goes_on = (
-            before is not None
-            and shot.camera == before.camera
-            and shot.taken - before.taken <= _PAUSE
-        )
-        if start is None or not goes_on:
+    start = before = Shot("", datetime.min)
+    for shot, place in shots:
+        if shot.camera != before.camera or shot.taken - before.taken > _PAUSE:
             start = shot
         names[place] = f"{start.camera} {start.taken}".strip()
         before = shot
     return names
+
+
+def likely_groups(
+    cells: Sequence[Mapping[str, object]], files: Sequence[Path]
+) -> tuple[str, list[str]] | None:
+    """Returns a setting `data.group` under which images belong together, and the groups' names.
+
+    Of several columns it is the one with the most groups; None where no two images have one.
+
+    Args:
+        cells: The cells of each image, by column.
+        files: The images.
+    """
+    found = {}
+    for column in like_groups(cells[0] if cells else ()):
+        found[column] = [label_text(row.get(column)) for row in cells]
+    repeating = {name: names for name, names in found.items() if _repeats(names)}
+    if not repeating and _repeats(bursts := find_bursts(files)):
+        repeating[BURST] = bursts
+    return max(repeating.items(), key=lambda one: len(Groups.of(one[1])), default=None)
+
+
+def _repeats(names: Sequence[str]) -> bool:
+    """Tells whether there are several groups, and groups of several images."""
+    return 1 < len(Groups.of(names)) < len(names)

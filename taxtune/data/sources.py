@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from taxtune.data.columns import like_groups
 from taxtune.data.labels import Reference, label_references, label_text
 from taxtune.errors import DataError, shortened
 from taxtune.images import IMAGE_SUFFIXES, is_image_data, lacking_decoder
@@ -96,7 +97,8 @@ def read_labelled(
         label_column: Column of the label.
         pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The
             images' names get the ending .jpg.
-        further: Columns (of a pattern: groups) whose cells come along, which may be empty.
+        further: Columns (of a pattern: groups) whose cells come along, which may be empty. Those
+            that look like groups of images come along, too.
 
     Raises:
         DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it
@@ -182,6 +184,7 @@ def _pairs(source: Any, name: str) -> Iterator[_Cells]:
 
 def _frame_rows(frame: Any, columns: Sequence[str], name: str) -> Iterator[_Cells]:
     _check_columns(columns, list(frame.columns), name)
+    columns = _with_groups(columns, frame.columns)
     cells = frame[list(columns)].itertuples(index=False, name=None)
     for index, (image, label, *others) in zip(frame.index, cells, strict=True):
         yield _Cells(f"row {index}", image, label, dict(zip(columns[2:], others, strict=True)))
@@ -192,6 +195,7 @@ def _dataset_rows(dataset: Any, columns: Sequence[str], name: str) -> Iterator[_
         remedy = "Load it without streaming=True."
         raise DataError("A streamed data set can be read only once.", file=name, remedy=remedy)
     _check_columns(columns, list(dataset.column_names), name)
+    columns = _with_groups(columns, dataset.column_names)
     image_column, *others = columns
     images = dataset.with_format(None).select_columns([image_column])
     feature = dataset.features[image_column]
@@ -227,6 +231,7 @@ def _file_rows(path: Path, columns: Sequence[str]) -> Iterator[_Cells]:
         )
     records = read_table(path, what="manifest")
     there = list(dict.fromkeys(name for _, record in records for name in record))
+    columns = _with_groups(columns, there)
     keys = [column if column in there else column_key(column) for column in columns]
     _check_columns(keys, there, path)
     for number, record in records:
@@ -276,6 +281,11 @@ def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) 
             "line that is not blank from its start to its end.",
             file=path,
         )
+
+
+def _with_groups(columns: Sequence[str], there: Iterable[object]) -> list[str]:
+    """Returns the columns that are wanted, and others that look like groups of images."""
+    return list(dict.fromkeys([*columns, *like_groups(map(str, there))]))
 
 
 def _check_columns(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
-from taxtune.data.examples import Example, distinct, note_repeated
+from taxtune.data.examples import Example, distinct, joined, note_repeated
 from taxtune.errors import DataError
 from taxtune.images import check_images
 
@@ -126,6 +126,7 @@ def split(
             remedy="Give sizes of at least 1.",
         )
     wanted = tuning + heldout
+    are_read = all(example.sha256 for example in examples)
     full: set[str] = set()  # the groups of a split that has all its images
     order = (example for example in _stratified(examples, seed, root) if example.group not in full)
     taken: list[Example] = []
@@ -139,7 +140,9 @@ def split(
             raise _too_few(tuning, heldout, wanted - missing, taken)
         taken += _checked(batch)
         different, repeated = distinct(taken)
-        drawn = _filled(different, tuning, heldout)
+        # Of images that were read before, the copies are known.
+        found = different if are_read else joined(different)
+        drawn = _filled(found, tuning, heldout)
         if len(drawn.tuning) == tuning:
             full |= _groups(drawn.tuning)
     note_repeated(repeated)
@@ -181,7 +184,10 @@ def remaining(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     gone = {example.sha256 for example in used}
+    names = {example.id for example in used}
+    # Copies that were found as they were drawn have joined two groups of the source.
     used_groups = _groups(used)
+    used_groups |= _groups(example for example in examples if example.id in names)
     unused_groups = [example for example in examples if example.group not in used_groups]
     # Groups are drawn, not images: large ones are as likely as others to be among the first.
     first: dict[str, str] = {}
@@ -197,14 +203,23 @@ def remaining(
             break
         unused += [example for example in _checked(batch) if example.sha256 not in gone]
         unused, _ = distinct(unused)
+        unused = _unlike(unused, used)
     return tuple(unused)
 
 
+def _unlike(examples: Sequence[Example], used: Sequence[Example]) -> list[Example]:
+    """Returns examples that are of no group, and no copy, of those that were used."""
+    both = joined([*used, *examples])
+    gone = _groups(both[: len(used)])
+    others = both[len(used) :]
+    return [example for example in others if example.group not in gone]
+
+
 def _checked(batch: Sequence[Example]) -> list[Example]:
-    """Returns examples with their content hashes, whose files are all decoded."""
+    """Returns examples with what is kept of their files, which are all decoded."""
     unread = [example.image for example in batch if not example.sha256]
-    hashes = check_images(unread) if unread else {}
-    return [replace(e, sha256=hashes[e.image]) if e.image in hashes else e for e in batch]
+    checked = check_images(unread) if unread else {}
+    return [replace(e, **checked[e.image]._asdict()) if e.image in checked else e for e in batch]
 
 
 def _stratified(examples: Sequence[Example], seed: int, root: int | None) -> list[Example]:

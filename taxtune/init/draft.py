@@ -6,7 +6,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +17,12 @@ from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
 from taxtune.data.boxes import Boxes
+from taxtune.data.examples import joined
+from taxtune.data.grouping import likely_groups
 from taxtune.data.labels import LabelFinder, label_references
 from taxtune.errors import DataError, RecipeError, shortened
 from taxtune.init.source import Source
+from taxtune.metrics.groups import Groups
 from taxtune.models.names import parse_model
 from taxtune.settings import LabelWords
 from taxtune.taxonomy import Taxonomy
@@ -29,6 +32,8 @@ __all__ = ["Draft", "MadeTree", "Subject", "find_subject", "make_draft", "make_t
 
 # Fewer images are not three in each split, and two show nothing at all.
 _FEWEST = 6
+# Of fewer groups the splits would have a handful each, which prove nothing: the user decides.
+_FEWEST_GROUPS = 20
 # Names of roots that say nothing of what the images show; among them the top of WordNet.
 _EMPTY = frozenset(
     {
@@ -91,6 +96,7 @@ class Draft:
         tree: The label tree.
         subject: What the images show.
         word: What the images show, in a word.
+        group: Which images belong together, as in the recipe; None where all stand alone.
         unnamed: How many images have labels that no tree has, by what they say (the keys of
             `LabelWords`) and label.
         skip_broken: Whether images that cannot be used are left out.
@@ -101,6 +107,7 @@ class Draft:
     tree: Taxonomy
     subject: Subject
     word: str
+    group: str | None = None
     unnamed: dict[str, Counter[str]] = field(default_factory=dict)
     skip_broken: bool = False
 
@@ -151,6 +158,8 @@ class Draft:
             data["image_column"] = source.image_column
         if source.label_column != "label":
             data["label_column"] = source.label_column
+        if self.group is not None:
+            data["group"] = self.group
         if source.box is not None:
             data["box"] = source.box
         if self.skip_broken:
@@ -196,6 +205,7 @@ def make_draft(
             label_column=source.label_column,
             skip_broken=skip_broken,
             folder=folder,
+            columns=source.groups,
             boxes=None if source.box is None else Boxes(column=source.box),
         )
     unnamed = _unnamed(source, tree)
@@ -209,6 +219,15 @@ def make_draft(
             file=source.path,
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
+    cells = [example.context for example in examples]
+    group, names = likely_groups(cells, [example.photo for example in examples]) or (None, [])
+    if len(Groups.of(names)) < _FEWEST_GROUPS:
+        group = None
+    if group is not None:
+        named = zip(examples, names, strict=True)
+        examples = joined(
+            [replace(example, group=name or example.group) for example, name in named]
+        )
     # What shows nothing is no part of what the images show.
     empty = unnamed.get("nothing", ())
     targets = [example.target for example in examples if example.label not in empty]
@@ -219,6 +238,7 @@ def make_draft(
         tree=tree,
         subject=subject,
         word=word or subject.word or "object",
+        group=group,
         unnamed=unnamed,
         skip_broken=skip_broken,
     )

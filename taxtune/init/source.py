@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from taxtune.data.boxes import Box
-from taxtune.data.columns import BOXES, IMAGES, LABELS, find_column, named
+from taxtune.data.columns import BOXES, IMAGES, LABELS, find_column, like_groups, named
 from taxtune.data.names import find_file
 from taxtune.data.sources import LISTS, read_folder, read_labelled, walk_images
 from taxtune.errors import DataError, ImageError, Problems
@@ -39,6 +39,7 @@ class Source:
         image_column: The column of the images, in a manifest.
         label_column: The column of the labels, in a manifest.
         images: The folder that the images' names are relative to; None for the file's own.
+        groups: Columns that may tell which images belong together.
         box: The column of the boxes, in a manifest that has one.
         notes: What was found out, in sentences.
     """
@@ -48,6 +49,7 @@ class Source:
     image_column: str = "image"
     label_column: str = "label"
     images: Path | None = None
+    groups: tuple[str, ...] = ()
     box: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -170,6 +172,7 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
         image_column=image,
         label_column=label,
         images=images,
+        groups=tuple(like_groups(name for name in others if name != label)),
         box=boxes[0] if boxes else None,
         notes=tuple(notes),
     )

@@ -178,10 +178,10 @@ def bootstrap_ranks(
     relevant = [groups.mean(counts.relevant) for counts in ranks]
     parts = {}
     wholes = {}
-    for i in range(len(ranks)):
-        parts[f"precision {i}"] = right[i]
+    for i, shared in enumerate(right):
+        parts[f"precision {i}"] = shared
         wholes[f"precision {i}"] = predicted_nodes[i]
-        parts[f"recall {i}"] = right[i]
+        parts[f"recall {i}"] = shared
         wholes[f"recall {i}"] = relevant[i]
     keys = [*right, *predicted_nodes, *relevant]
     sample = Sample(parts=parts, wholes=wholes, keys=keys)

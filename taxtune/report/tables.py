@@ -109,9 +109,8 @@ def score_table(result: Result) -> Table:
     title = "Scores"
     if result.heldout:
         first = result.heldout[0]
-        images = images_of_units(
-            first.scores.n, first.split, len(groups_of(first.rows)), first.unit
-        )
+        n_groups = len(groups_of(first.rows))
+        images = images_of_units(first.scores.n, first.split, n_groups, first.unit)
         title = f"Scores{per_unit(first.unit)}: {images}"
     return Table.from_records("scores", title, rows, digits={"p": 4}, notes=notes)
 
@@ -142,7 +141,8 @@ def doubt_table(result: Result) -> Table:
         row["share"] = doubt.n / held.scores.n
         for key in ("hp", "hr"):
             name = metric_name(key)
-            row[name] = score_of(held.scores, PER_IMAGE[key] if held.unit else key)
+            of_images = PER_IMAGE[key] if held.unit else key
+            row[name] = score_of(held.scores, of_images)
             row[f"{name} without"] = (doubt.without or {}).get(key)
             row[f"{name} if wrong"] = doubt.wrong.get(key)
         rows.append(row)

@@ -138,6 +138,7 @@ class CalibrationRun:
         answers: The file of the answers; that of the run where left out.
         promise: What has the risk: "hp", the mean of 1 - hP; or "labels", the share of wrong labels.
         rank: The rank or the depth from which on a node is a label.
+        add: Labelled images beside those.
     """
 
     folder: Path
@@ -152,6 +153,7 @@ class CalibrationRun:
     answers: str | Path | None = None
     promise: Promise = "hp"
     rank: str | None = None
+    add: Source | None = None
 
     def __post_init__(self) -> None:
         self._asked = RiskGuarantee.asked(self.risk, self.confidence, self.promise, self.rank)
@@ -239,9 +241,12 @@ class CalibrationRun:
                 remedy="Calibrate with the recipe and the images of the run, or tune again.",
             )
         pool = self.run_data.examples
+        variables = self.run_data.variables
         if self.data is not None:
-            variables = self.run_data.variables
             pool = further_examples(recipe, *self.tree, self.data, self.folder, variables)
+        if self.add is not None:
+            added = further_examples(recipe, *self.tree, self.add, self.folder, variables)
+            pool = [*pool, *added]
         unused = remaining(pool, used, most=self.images, seed=recipe.seed)
         if not unused:
             raise DataError(

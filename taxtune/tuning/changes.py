@@ -21,14 +21,7 @@ _IMAGES = "all images"
 _NODES = "nodes"
 _ARBITER = "mapper.arbiter"
 # Hashes that follow from images, sizes, seed and tree.
-_FOLLOWING = (
-    "tuning images",
-    "held-out images",
-    "tuning groups",
-    "held-out groups",
-    "context",
-    "weights",
-)
+_FOLLOWING = ("tuning images", "held-out images", "context", "weights")
 
 
 def contents_of(experiment: Experiment) -> dict[str, dict[str, tuple[str, str]]]:

@@ -47,17 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["Experiment", "checklist_notes", "make_checklist", "make_rungs"]
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {
-    "tuning",
-    "heldout",
-    "first_rung",
-    "group",
-    "context",
-    "root",
-    "domain",
-    "frequencies",
-    "allowed",
-}
+_KEPT = {"tuning", "heldout", "first_rung", "group", "context"}
+_KEPT |= {"root", "domain", "frequencies", "allowed"}
 
 
 @dataclass(frozen=True)
@@ -227,13 +218,12 @@ class Experiment:
     @cached_property
     def _trivial_means(self) -> dict[str, float]:
         """The mean of each score, by name, of always answering the domain's root."""
-        predictions = Predictions(
-            information=self.weights,
-            nodes=np.full_like(self._targets, self.domain),
-            target=self._targets,
-            off_tree=np.zeros(len(self._targets), dtype=bool),
-        )
-        return predictions.table().grouped(groups_of(self.splits.tuning)).means()
+        target = self._targets
+        nodes = np.full_like(target, self.domain)
+        nowhere = np.zeros(len(target), dtype=bool)
+        table = Predictions(self.weights, nodes, target, nowhere).table()
+        groups = groups_of(self.splits.tuning)
+        return table.grouped(groups).means()
 
     @cached_property
     def _targets(self) -> IntArray:

@@ -240,8 +240,9 @@ def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
     placed = [row for row in rows if row.state != MISSING]
     called_empty = [row.node == 0 and not row.off_tree for row in placed]
     counts |= confused_with_nothing([row.target == 0 for row in placed], called_empty)
-    per_group = len(rows) / max(len(groups_of(rows)), 1)
-    return Outcomes(counts=counts, labels=labels, per_group=per_group if rows else 1.0)
+    groups = groups_of(rows)
+    per_group = len(rows) / len(groups) if rows else 1.0
+    return Outcomes(counts=counts, labels=labels, per_group=per_group)
 
 
 def groups_of(images: Sequence[SampleResult | Example]) -> Groups:

@@ -233,10 +233,10 @@ def _contents(experiment: Experiment) -> dict[str, object]:
     aliases = [tree.names(node)[1:] for node in range(len(tree))]
     contents: dict[str, object] = {"taxonomy": [tree.labels, tree.parents.tolist(), aliases]}
     for name, examples in {"tuning": splits.tuning, "held-out": splits.heldout}.items():
-        contents[f"{name} images"] = [(example.sha256, example.target) for example in examples]
-        groups = [example.group for example in examples]
-        if any(groups):
-            contents[f"{name} groups"] = groups
+        # Where there are no groups, as runs of earlier versions have it.
+        contents[f"{name} images"] = [
+            (example.sha256, example.target, *filter(None, [example.group])) for example in examples
+        ]
     if experiment.context:
         variables = [asdict(variable) for variable in experiment.context]
         values = {}

@@ -217,6 +217,27 @@ def test_policies(here):
     assert "the run is calibrated; --policy calibrated" in classify(here, "photos/0.png").err
 
 
+def test_a_promise_that_is_broken_is_told_and_labels_back_off(here):
+    assert run_captured("calibrate", here / "run", "--risk=0.3", "--samples=2").code == 0
+    photos = MANIFEST_FILE.parent / "images"
+    command = ("--policy=calibrated", "--out=labels.csv", "--force")
+    assert classify(here, str(photos), *command).code == 0
+    audit = ("audit", "labels.csv", "--of=run", "--n=40")
+    run_well(*audit, folder=here)
+    asked = here / "labels-audit.csv"
+    rows = table(asked.read_text())
+    for row in rows:
+        row["truth"] = "blank"
+    with asked.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    assert "the promise is broken since label 1 of 40" in run_well(*audit, folder=here).err
+    done = classify(here, str(photos), *command, "--on-broken=back-off")
+    assert done.err.count("the promise is broken since label 1 of 40") == 2
+    assert {row["placement"].count("/") for row in read(here / "labels.csv")} == {0}
+
+
 def test_ctrl_c_says_how_to_go_on(here, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt

@@ -15,6 +15,7 @@ from taxtune.recipe import load_recipe
 from taxtune.wordnet import ENVIRONMENT
 from tests.authoring.food_wordnet import food_wordnet
 from tests.cli.commands import run_captured
+from tests.scenes import scene
 
 SHADES = ("scarlet", "crimson", "navy", "azure")
 TREE = """\
@@ -298,6 +299,38 @@ def test_a_commented_line_names_a_chat_model_that_writes_the_templates(here):
     recipe.write_text(recipe.read_text().replace(line, line.removeprefix("# ")))
     proposer = load_recipe(recipe).proposer
     assert (proposer.kind, proposer.model) == ("llm", "openai/gpt-5-mini")
+
+
+def in_bursts(here, groups):
+    """Writes a manifest of 48 photos in so many bursts, of which one is saved twice."""
+    rows = ["image,label,deployment,Burst_ID"]
+    for number in range(48):
+        picture(here / f"{number}.png", number)
+        rows.append(f"{number}.png,{SHADES[number % 4]},{number % 4},{number % groups}")
+    for name in ("0.png", "1.png"):
+        scene(5, size=(64, 48)).save(here / name)
+    scene(5, size=(64, 48)).save(here / "1.png", compress_level=1)
+    (here / "photos.csv").write_text("\n".join(rows))
+
+
+def test_bursts_are_groups_of_the_recipe_and_copies_are_listed(here):
+    in_bursts(here, groups=24)
+    done = init("--data", "photos.csv", *MODEL)
+    assert written(done).data.group == "burst_id"
+    # Two bursts are one, since a photo of one is a copy of a photo of the other.
+    assert "groups    23 groups by burst_id of 48 images; 1 image is a copy" in done.out
+    assert "`data.group: burst_id`" in done.err
+    listed = (here / "mine-copies.csv").read_text()
+    assert listed == "image,label,copy_of,label_of_first\n1.png,crimson,0.png,scarlet\n"
+    dry = run_captured("tune", "mine.yaml", "--dry-run")
+    assert "groups          23 groups by burst_id of 48 images; 1 image is a copy" in dry.out
+
+
+def test_a_few_groups_are_noted_and_left_to_the_user(here):
+    in_bursts(here, groups=12)
+    done = init("--data", "photos.csv", *MODEL)
+    assert written(done).data.group is None
+    assert "48 images are of 12 groups by 'burst_id'" in done.err
 
 
 def test_what_shows_nothing_is_no_part_of_the_subject(here):

@@ -136,14 +136,13 @@ def photos(tmp_path):
     return tmp_path
 
 
-def load(folder, text, **boxes):
-    (folder / "photos.csv").write_text(text)
+def load(folder, text, group=None, **boxes):
+    file = folder / "photos.csv"
+    file.write_text(text)
     found = Boxes(**boxes)
     notes = Recorder()
     with showing(notes):
-        examples = load_examples(
-            folder / "photos.csv", TREE, folder=folder / "crops", boxes=found, skip_broken=False
-        )
+        examples = load_examples(file, TREE, folder=folder / "crops", boxes=found, group=group)
     return examples, "\n".join(notes.notes)
 
 
@@ -175,6 +174,18 @@ def test_each_box_of_a_column_is_an_image_of_its_own(photos):
         assert crop.size == (100, 100)
         colours.append(crop.getpixel((50, 50))[1])
     assert colours == pytest.approx([100, 0, 200], abs=3)
+
+
+def test_all_boxes_of_a_photo_are_in_one_group(photos):
+    table = (
+        "image,label,box,burst\n"
+        'a.jpg,bird,"0,0,0.5,1",first\n'
+        'a.jpg,bird,"0.5,0,0.5,1",second\n'
+        'b.jpg,bird,"0,0,0.5,1",first\n'
+        'c.jpg,bird,"0,0,0.5,1",\n'
+    )
+    examples, _ = load(photos, table, group="burst")
+    assert [example.group for example in examples] == ["first", "first", "first", "c.jpg"]
 
 
 def test_all_boxes_that_cannot_be_used_are_named(photos):

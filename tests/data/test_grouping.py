@@ -57,7 +57,7 @@ def test_a_column_that_there_is_not(tmp_path):
     manifest = table(tmp_path, image=["a.png"], burst=["7"])
     with pytest.raises(DataError, match=r"no column 'bursts'.*Did you mean 'burst'"):
         groups(manifest, "bursts")
-    with pytest.raises(DataError, match="come only bursts: exif:burst"):
+    with pytest.raises(DataError, match="no column 'exif:hour'"):
         groups(manifest, "exif:hour")
     paint(tmp_path / "photos", "wren/a.png")
     with pytest.raises(DataError, match=r"no columns.*exif:burst and folder"):
@@ -104,7 +104,7 @@ def shoot(path, taken, model="HC500", serial=None):
     Image.new("RGB", (16, 16), (len(path.name), 0, 0)).save(path, exif=exif)
 
 
-def test_frames_of_one_camera_within_a_minute_are_a_burst(tmp_path, notes):
+def test_frames_of_one_camera_within_a_minute_are_a_burst(tmp_path):
     shots = {
         "1.jpg": ("06:30:00", "HC500", "A1"),
         "22.jpg": ("06:30:59", "HC500", "A1"),
@@ -122,6 +122,34 @@ def test_frames_of_one_camera_within_a_minute_are_a_burst(tmp_path, notes):
     assert named[:3] == [first] * 3
     assert len(set(named)) == 5
     assert named[-1] == ""
-    assert "1 of 7 photos do not say when they were taken" in notes[0]
     with pytest.raises(DataError, match="No photo says in its EXIF when"):
         groups(pairs[:1], "exif:burst")
+
+
+def test_data_that_look_grouped_are_noted(tmp_path, notes):
+    columns = {"Deployment_ID": ["1", "1", "1", "2"], "seq": ["1", "1", "2", "3"]}
+    manifest = table(tmp_path, image=["a.png", "b.png", "c.png", "d.png"], **columns)
+    (first, *_) = load_examples(manifest, TREE)
+    assert first.context == {}
+    (said,) = notes
+    assert "4 images are of 3 groups by 'seq'" in said
+    assert "`data.group: seq`" in said
+    notes.clear()
+    groups(manifest, "seq")
+    assert notes == []
+    # A column of which no value repeats says nothing.
+    other = table(tmp_path / "other", image=["a.png", "b.png"], product=["1", "2"])
+    load_examples(other, TREE)
+    # The labels are no groups, whatever their column is called.
+    pd.DataFrame({"image": ["a.png", "b.png"], "product": "wren"}).to_csv(other, index=False)
+    load_examples(other, TREE, label_column="product")
+    assert notes == []
+
+
+def test_frames_of_a_camera_are_noted(tmp_path, notes):
+    for name in ("1", "22", "333"):
+        shoot(tmp_path / f"{name}.jpg", f"0{len(name) // 3}:30:00")
+    pairs = [(str(file), "wren") for file in sorted(tmp_path.glob("*.jpg"))]
+    load_examples(pairs, TREE)
+    (said,) = notes
+    assert "3 images are of 2 groups by 'exif:burst'" in said
