@@ -39,7 +39,7 @@ from taxtune.untrusted import spreadsheet_cell
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SOURCE", "Watch", "pool_chances", "read_added"]
+__all__ = ["SOURCE", "Watch", "pool_chances", "read_added", "watch_file"]
 
 _POOL = 5  # images of which one is drawn, where there are enough
 _CONFIDENCE = 0.9  # of the verdicts, where the promise is kept in expectation
@@ -76,12 +76,7 @@ class Watch:
         import pandas as pd
 
         tree, promise = _promised(classifier)
-        source = classifier
-        if classifier.is_dir():
-            is_saved = (classifier / FILE).exists()
-            source = classifier / (FILE if is_saved else CALIBRATION)
-        digest = _digest(source)
-        file = source.with_name(f"{source.stem}-watch-{digest[:8]}.json")
+        file = watch_file(classifier)
         drawn = pd.DataFrame(columns=_COLUMNS)
         if file.exists():
             record = json.loads(read_text(file, error=DataError, what="watch"))
@@ -123,9 +118,11 @@ class Watch:
             nodes = tree.lineage[nodes, ends]
         targets = labelled["target"].to_numpy()
         hp, _ = precision_recall(tree, nodes, targets)
-        losses, worst = 1 - hp, worst_loss(tree)
+        losses = 1 - hp
+        worst = worst_loss(tree)
         if self.promise.promise == "labels":
-            losses, worst = self.is_label[nodes] & ~tree.is_ancestor(nodes, targets), 1.0
+            losses = self.is_label[nodes] & ~tree.is_ancestor(nodes, targets)
+            worst = 1.0
         return weigh_evidence(losses, labelled["weight"], self.promise.risk, worst)
 
     @cached_property
@@ -189,7 +186,8 @@ class Watch:
         frame = pd.DataFrame(rows)
         others = [name for name in frame if name not in (*COLUMNS, *_COLUMNS, "nodes")]
         frame = frame[["image", "placement", "confidence", *others]]
-        frame["confidence"] = pd.to_numeric(frame["confidence"], errors="coerce")
+        confidence = pd.to_numeric(frame["confidence"], errors="coerce")
+        frame["confidence"] = confidence.clip(0, 1)
         frame["truth"] = ""
         frame[SOURCE] = _digest(file)
         return frame
@@ -231,23 +229,23 @@ class Watch:
         seed = int(source, 16)
         own = self.drawn.loc[self.drawn[SOURCE] == source, " used"]
         used = int(own.iloc[-1]) if len(own) else 0
-        dealt = labels.iloc[np.random.default_rng(seed).permutation(len(labels))]
+        order = np.random.default_rng(seed).permutation(len(labels))
+        dealt = labels.iloc[order].drop_duplicates("image")
         if group is not None:
             if group not in labels:
                 raise _no_column(group, labels)
             dealt = dealt[dealt[group].isna() | ~dealt.duplicated(group)]
         dealt = dealt[used:]
         size = min(_POOL, max(1, len(dealt) // n))
-        dealt = dealt[: min(n, len(dealt) // size) * size].copy()
+        pools = min(n, len(dealt) // size)
+        dealt = dealt[: pools * size].copy()
         pool = np.arange(len(dealt)) // size
         confidences = dealt["confidence"].fillna(0.5).to_numpy()
         chance = pool_chances(confidences.reshape(-1, size)).ravel()
         dealt["weight"] = 1 / (size * chance)
         dealt[" used"] = used + size * (pool + 1)
-        pools = dealt.groupby(pool)
-        drawn = pools.sample(
-            1, weights=chance.tolist(), random_state=np.random.default_rng([seed, used])
-        )
+        rng = np.random.default_rng([seed, used])
+        drawn = dealt.groupby(pool).sample(1, weights=chance.tolist(), random_state=rng)
         drawn = drawn[~drawn["image"].isin(self.drawn["image"])]
         return replace(self, drawn=pd.concat([self.drawn, drawn], ignore_index=True))
 
@@ -270,12 +268,22 @@ class Watch:
         return int((own["truth"] == "").sum())
 
 
+def watch_file(classifier: Path) -> Path:
+    """Returns the file of the watch of a classifier that promises something."""
+    source = classifier
+    if classifier.is_dir():
+        is_saved = (classifier / FILE).exists()
+        source = classifier / (FILE if is_saved else CALIBRATION)
+    return source.with_name(f"{source.stem}-watch-{_digest(source)[:8]}.json")
+
+
 def pool_chances(confidences: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the chance of each image to be drawn from its pool, shape (pools, images)."""
     left_open = np.sqrt(confidences * (1 - confidences)) + 1e-9
-    by_doubt = left_open / left_open.sum(axis=1, keepdims=True)
+    total = left_open.sum(axis=1, keepdims=True)
     alike = 1 / HEAVIEST
-    chances: NDArray[np.float64] = alike / confidences.shape[1] + (1 - alike) * by_doubt
+    chances: NDArray[np.float64] = (1 - alike) * left_open / total
+    chances += alike / confidences.shape[1]
     return chances
 
 
@@ -295,7 +303,8 @@ def read_added(file: Path) -> pd.DataFrame:
     frame = pd.DataFrame([row for _, row in read_table(file, what="drawn images")])
     frame = frame[frame["truth"].notna()].rename(columns={"truth": "label"})
     weights = pd.to_numeric(frame["weight"])
-    kept = np.random.default_rng(0).random(len(frame)) * weights.max() <= weights
+    chances = weights / weights.max()
+    kept = np.random.default_rng(0).random(len(frame)) <= chances
     note(f"{kept.sum():,} of {len(frame):,} labels of {file} are added; see `taxtune audit`")
     added: pd.DataFrame = frame.loc[kept]
     return added

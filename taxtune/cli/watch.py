@@ -76,9 +76,11 @@ def tell_broken(classifier: Path, on_broken: str) -> tuple[str, int | None]:
 
     Says so, too. They are "" and None where the promise is not broken.
     """
-    from taxtune.audit.watch import Watch
+    from taxtune.audit.watch import Watch, watch_file
 
-    broken = Watch.of(classifier).broken()
+    broken = None
+    if watch_file(classifier).exists():
+        broken = Watch.of(classifier).broken()
     if broken is None:
         return "", None
     text, depth = broken
