@@ -143,7 +143,7 @@ def by_loss(drawn: Judged, risk: float, *, worst: float) -> int:
 def measured(
     judged: Judged, choose: Way, risk: float, given: argparse.Namespace, *, of_loss: bool
 ) -> tuple[float, float, float, float]:
-    """Returns the shares of splits in which it is kept, on all images and on the others, how often there are labels, and the others' hR."""
+    """Returns the shares of splits that keep it, on all images and on the others, and that label any, and the hR."""
     rng = np.random.default_rng(given.seed)
     n = judged.wrong.shape[1]
     totals = judged.loss if of_loss else judged.wrong
