@@ -264,11 +264,10 @@ def calibrate_scores(
     names = match_names(found.images, labels)
     both = [i for i, image in enumerate(found.images) if image in names]
     if not both:
-        raise DataError(
-            "No image has both scores and a label: they are called differently.",
-            value=(found.images[0], next(iter(labels))),
-            remedy="The names of the images must be the same in both files.",
-        )
+        message = "No image has both scores and a label: they are called differently."
+        remedy = "The names of the images must be the same in both files."
+        names_of_both = found.images[0], next(iter(labels))
+        raise DataError(message, value=names_of_both, remedy=remedy)
     unknown = [image for image in found.images if image not in names]
     without_scores = sorted(labels.keys() - names.values())
     if unknown:
@@ -283,11 +282,8 @@ def calibrate_scores(
     source = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
     groups = None
     if group is not None:
-        of_truth = read_groups(truth, group, columns)
-        of_scores = {} if of_truth else read_groups(scores, group, columns)
-        if not of_truth and not of_scores:
-            raise TaxtuneError("Neither file has the column of groups.", value=group)
-        groups = [of_truth.get(names[image]) or of_scores.get(image, "") for image in images]
+        of_images = _groups_in_tables((truth, scores), group, columns)
+        groups = [of_images.get(names[image]) or of_images.get(image, "") for image in images]
         asked = replace(asked, unit=unit_name(group))
     elif group_pattern is not None:
         groups = _groups_in_names(images, group_pattern)
@@ -295,6 +291,17 @@ def calibrate_scores(
     return guaranteed(
         tree, used, target, asked, by, groups, source=source, missing=len(without_scores)
     )
+
+
+def _groups_in_tables(
+    tables: Sequence[Source], column: str, columns: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Returns the group of each image of the first table that has the column."""
+    for table in tables:
+        found = read_groups(table, column, columns)
+        if found:
+            return found
+    raise TaxtuneError("Neither file has the column of groups.", value=column)
 
 
 def _groups_in_names(images: Sequence[str], pattern: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -139,7 +139,8 @@ def calibrate(
     from taxtune.audit.watch import read_added
     from taxtune.tuning.calibrate import CalibrationRun
 
-    added = None if add is None else read_added(add)
+    asked: dict[str, Any] = {"risk": risk, "promise": promise, "rank": rank}
+    asked["add"] = None if add is None else read_added(add)
     if run.is_file():
         refuse_options(context, _FOR_RUNS, "a run")
         calibrate_file(
@@ -149,21 +150,17 @@ def calibrate(
             out or Path("calibration.json"),
             force=force,
             as_json=as_json,
-            risk=risk,
             confidence_level=confidence_level,
             by=by,
             columns=columns_of(context),
-            promise=promise,
-            rank=rank,
             group=group,
             group_pattern=group_pattern,
-            add=added,
+            **asked,
         )
         return
     refuse_options(context, _FOR_SCORES, "a file of scores")
     work = CalibrationRun(
         folder=run,
-        risk=risk,
         confidence=confidence_level,
         kind=policy,
         samples=samples,
@@ -171,9 +168,7 @@ def calibrate(
         images=images or _IMAGES,
         recipe=recipe,
         answers=answers,
-        promise=promise,
-        rank=rank,
-        add=added,
+        **asked,
     )
     calls, stored = work.cost()
     units = "images" if work.groups.single else f"of {len(work.groups):,} groups"
