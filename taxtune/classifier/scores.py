@@ -268,14 +268,8 @@ def calibrate_scores(
         remedy = "The names of the images must be the same in both files."
         names_of_both = found.images[0], next(iter(labels))
         raise DataError(message, value=names_of_both, remedy=remedy)
-    unknown = [image for image in found.images if image not in names]
     without_scores = sorted(labels.keys() - names.values())
-    if unknown:
-        counts = f"{len(unknown):,} of {len(found.images):,}"
-        note(f"{counts} images with scores have no label: {few(unknown)}")
-    if without_scores:
-        counts = f"{len(without_scores):,} of {len(labels):,}"
-        note(f"{counts} images with a label have no scores: {few(without_scores)}")
+    _note_unmatched(found.images, names, labels, without_scores)
     images = tuple(found.images[i] for i in both)
     target = np.array([labels[names[image]] for image in images])
     used = Scores(images, found.nodes[both], found.weights[both])
@@ -291,6 +285,22 @@ def calibrate_scores(
     return guaranteed(
         tree, used, target, asked, by, groups, source=source, missing=len(without_scores)
     )
+
+
+def _note_unmatched(
+    images: Sequence[str],
+    names: Mapping[str, str],
+    labels: Mapping[str, int],
+    without_scores: Sequence[str],
+) -> None:
+    """Notes the images that are in one of the files alone."""
+    unknown = [image for image in images if image not in names]
+    if unknown:
+        counts = f"{len(unknown):,} of {len(images):,}"
+        note(f"{counts} images with scores have no label: {few(unknown)}")
+    if without_scores:
+        counts = f"{len(without_scores):,} of {len(labels):,}"
+        note(f"{counts} images with a label have no scores: {few(without_scores)}")
 
 
 def _groups_in_tables(

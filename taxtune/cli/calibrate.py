@@ -23,7 +23,7 @@ from taxtune.options import AnswersOption, ForceOption, JsonOption, opt, taxonom
 from taxtune.progress import note
 
 if TYPE_CHECKING:
-    from taxtune.tuning.calibrate import Calibration
+    from taxtune.tuning.calibrate import Calibration, CalibrationRun
 
 __all__ = ["calibrate"]
 
@@ -170,13 +170,7 @@ def calibrate(
         answers=answers,
         **asked,
     )
-    calls, stored = work.cost()
-    units = "images" if work.groups.single else f"of {len(work.groups):,} groups"
-    each = f"{work.policy.samples} answer{'' if work.policy.samples == 1 else 's'}"
-    note(
-        f"{len(work.examples):,} images ({work.described}) × {each} = {calls:,} VLM calls, "
-        f"{stored:,} of them in the store; at least {work.needed:,} {units} are needed"
-    )
+    _note_cost(work)
     if dry_run:
         return
     calibration = work.run()
@@ -186,6 +180,16 @@ def calibrate(
     else:
         _print(calibration)
     note(f"written to {run / 'calibration.json'}")
+
+
+def _note_cost(work: CalibrationRun) -> None:
+    calls, stored = work.cost()
+    units = "images" if work.groups.single else f"of {len(work.groups):,} groups"
+    each = f"{work.policy.samples} answer{'' if work.policy.samples == 1 else 's'}"
+    note(
+        f"{len(work.examples):,} images ({work.described}) × {each} = {calls:,} VLM calls, "
+        f"{stored:,} of them in the store; at least {work.needed:,} {units} are needed"
+    )
 
 
 def _print(calibration: Calibration) -> None:
