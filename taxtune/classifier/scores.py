@@ -31,13 +31,13 @@ from taxtune.metrics.ranks import nodes_at
 from taxtune.policies import (
     Paths,
     PlacedAnswer,
-    Promise,
     RiskGuarantee,
     ThresholdLevel,
     threshold_levels,
     weighted_paths,
 )
 from taxtune.policies.paths import IntArray
+from taxtune.policies.risk import Promise
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy, as_taxonomy
 from taxtune.tuning.saved import tree_columns, tree_of_columns

@@ -175,10 +175,7 @@ def calibrate(
         return
     calibration = work.run()
     note_arbiter(work.asker.mapper)
-    if as_json:
-        print_json(asdict(calibration))
-    else:
-        _print(calibration)
+    _print(calibration, as_json=as_json)
     note(f"written to {run / 'calibration.json'}")
 
 
@@ -192,9 +189,12 @@ def _note_cost(work: CalibrationRun) -> None:
     )
 
 
-def _print(calibration: Calibration) -> None:
+def _print(calibration: Calibration, *, as_json: bool) -> None:
     from taxtune.report.output import StudyReport, publish
 
+    if as_json:
+        print_json(asdict(calibration))
+        return
     samples = calibration.samples
     is_posterior = calibration.names is not None
 
