@@ -179,6 +179,7 @@ def make_draft(
         ImageError: If images are missing or unreadable, and nothing else is wrong (all are
             listed).
     """
+    boxes = None if source.box is None else Boxes(column=source.box)
     with tempfile.TemporaryDirectory(prefix="taxtune-crops-") as folder:
         examples = load_examples(
             source.path,
@@ -190,7 +191,7 @@ def make_draft(
             skip_broken=skip_broken,
             folder=folder,
             columns=source.groups,
-            boxes=None if source.box is None else Boxes(column=source.box),
+            boxes=boxes,
         )
     labels = len({example.target for example in examples})
     if len(examples) < _FEWEST or labels == 1:
@@ -202,18 +203,20 @@ def make_draft(
             file=source.path,
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
+    group = None
     cells = [example.context for example in examples]
-    group, names = likely_groups(cells, [example.photo for example in examples]) or (None, [])
-    if len(Groups.of(names)) < _FEWEST_GROUPS:
-        group = None
-    if group is not None:
-        named = zip(examples, names, strict=True)
-        examples = joined(
-            [replace(example, group=name or example.group) for example, name in named]
-        )
+    photos = [example.photo for example in examples]
+    likely = likely_groups(cells, photos)
+    if likely is not None and len(Groups.of(likely[1])) >= _FEWEST_GROUPS:
+        group, names = likely
+        named = []
+        for example, name in zip(examples, names, strict=True):
+            named.append(replace(example, group=name or example.group))
+        examples = joined(named)
     # What shows nothing is no part of what the images show.
     finder = LabelFinder(tree)
     empty = finder.empty(source.labels)
+    found = [finder.node(label_references(label)) for label in source.labels]
     targets = [example.target for example in examples if example.label not in empty]
     subject = find_subject(tree, targets)
     return Draft(
@@ -223,7 +226,7 @@ def make_draft(
         subject=subject,
         word=word or subject.word or "object",
         group=group,
-        has_unnamed=any(finder.node(label_references(label)) is None for label in source.labels),
+        has_unnamed=None in found,
         skip_broken=skip_broken,
     )
 
