@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
-from taxtune.data.examples import Example, distinct, joined, note_repeated
+from taxtune.data.example import Example
+from taxtune.data.examples import distinct, note_repeated
+from taxtune.data.grouping import joined
 from taxtune.errors import DataError
 from taxtune.images import check_images
 

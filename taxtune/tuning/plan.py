@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from taxtune.atomic import check_folder
 from taxtune.data import Example
-from taxtune.data.examples import groups_in_words
+from taxtune.data.grouping import groups_in_words
 from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
@@ -222,7 +222,7 @@ def make_plan(
         images=None if images.data is None else len(images.data.examples),
         tuning_images=tuning,
         heldout_images=heldout,
-        groups=images.in_words(recipe.data.group),
+        groups=images.groups,
         rungs=calls.rungs,
         power=tuple(power),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
@@ -353,15 +353,7 @@ class _Images:
     data: LabelledData | None = None
     splits: Splits | None = None
     rules: TemplateRules | None = None
-
-    def in_words(self, group: str | None) -> str:
-        """Returns the groups and the copies among the images; "" for none."""
-        if self.data is None or self.splits is None:
-            return ""
-        # Of many images only those that are drawn are read.
-        drawn = {one.id: one for one in (*self.splits.tuning, *self.splits.heldout)}
-        examples = [drawn.get(example.id, example) for example in self.data.examples]
-        return groups_in_words(examples, group, "listed in the run's copies.csv")
+    groups: str = ""
 
 
 class _Models(NamedTuple):
@@ -395,7 +387,10 @@ def _try_images(setup: Setup, attempts: _Attempts) -> _Images:
     if known:
         attempts.notes.append(f"templates may know of each image: {known}")
     attempts.attempt(make_weights, recipe, taxonomy, part, splits)
-    return _Images(taxonomy, part, data, splits, rules)
+    # Of many images only those that are drawn are read.
+    examples = (*data.examples, *splits.tuning, *splits.heldout)
+    groups = groups_in_words(examples, recipe.data.group)
+    return _Images(taxonomy, part, data, splits, rules, groups)
 
 
 def _try_models(
