@@ -110,7 +110,6 @@ def _write_tree(made: MadeTree) -> None:
 
 def _show(draft: Draft, model: str) -> None:
     """Prints the draft, a line for each fact."""
-    from taxtune.data.grouping import groups_in_words
     from taxtune.data.splits import CALIBRATION_FROM, split_sizes
 
     tree = draft.tree
@@ -129,7 +128,6 @@ def _show(draft: Draft, model: str) -> None:
     splits = f"{tuning:,} for tuning, {heldout:,} held out for the final comparison, {left}"
     facts = {
         "images": images,
-        "groups": groups_in_words(draft.examples, draft.group),
         "labels": f"{labels:,}, all on the tree of {len(tree):,} nodes",
         "unnamed": draft.unnamed_in_words,
         "domain": domain,

@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from taxtune.data.boxes import Box, Boxes, Part, cut_box
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.example import Example
-from taxtune.data.grouping import BURST, FOLDER, grouped, note_labels
-from taxtune.data.labels import (
-    OUTSIDE,
-    UNNAMED,
-    LabelFinder,
-    Reference,
-    label_references,
-    leaves_meant,
-)
+from taxtune.data.grouping import BURST, FOLDER, at_class, grouped
+from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
 from taxtune.data.sources import (
     Record,
@@ -117,7 +110,7 @@ def load_examples(
         raise DataError("There are no images in the data.", file=opened.name)
     finder = LabelFinder(taxonomy, part, words)
     if group == FOLDER and opened.kind == "folder":
-        records = [_at_class(record, finder) for record in records]
+        records = [at_class(record, finder) for record in records]
     placed = _placed(records, finder, taxonomy, part, domain, opened.name, problems)
     examples = _stored(placed, opened, None if folder is None else Path(folder))
     if boxes is not None:
@@ -129,9 +122,7 @@ def load_examples(
         kept, repeated = distinct(labelled, source=opened.name)
     problems.tell()
     note_repeated(repeated)
-    examples = grouped(kept, group, opened.name)
-    note_labels(examples)
-    return _with_context(examples, columns)
+    return _with_context(grouped(kept, group, opened.name), columns)
 
 
 class _Opened(NamedTuple):
@@ -180,16 +171,6 @@ class _Opened(NamedTuple):
             pattern=pattern,
             further=further,
         )
-
-
-def _at_class(record: Record, finder: LabelFinder) -> Record:
-    """Returns a record with the lowest folder that is a class; those below it are of a group."""
-    label = record.label
-    while "/" in label and not finder.kind(label)[0]:
-        if finder.node(label_references(label)) is not None:
-            break
-        label = label.rpartition("/")[0]
-    return record._replace(label=label, references=label_references(label))
 
 
 def _kind_of(path: Path) -> str:
@@ -255,13 +236,7 @@ def _stored(
             faults.append(f"  {record.where}: {error}")
             continue
         examples.append(
-            Example(
-                id=id,
-                image=file,
-                label=record.label,
-                target=node,
-                context=record.cells,
-            )
+            Example(id=id, image=file, label=record.label, target=node, context=record.cells)
         )
     if faults:
         listed = "\n".join(shortened(faults, 20))

@@ -10,7 +10,8 @@ from pathlib import Path, PurePath
 from taxtune.data.columns import like_groups
 from taxtune.data.copies import find_copies
 from taxtune.data.example import Example
-from taxtune.data.labels import label_text
+from taxtune.data.labels import LabelFinder, label_references, label_text
+from taxtune.data.sources import Record
 from taxtune.errors import DataError, shortened
 from taxtune.images import read_exif
 from taxtune.metrics.groups import Groups
@@ -20,13 +21,13 @@ from taxtune.tables import csv_text
 __all__ = [
     "BURST",
     "FOLDER",
+    "at_class",
     "copies_csv",
     "find_bursts",
     "grouped",
-    "groups_in_words",
     "joined",
     "likely_group",
-    "note_labels",
+    "note_copies",
 ]
 
 #: Settings of `data.group` that are no column.
@@ -40,8 +41,8 @@ _PAUSE = timedelta(seconds=60)
 def grouped(examples: Sequence[Example], group: str | None, source: str) -> list[Example]:
     """Returns examples in groups by the setting `data.group`, and with copies of a photo in one.
 
-    Parts of one photo are in the group of its first row. Without a setting it is noted which one
-    would make groups.
+    Parts of one photo are in the group of its first row. Groups and copies are noted, and without a
+    setting the one that would make groups.
 
     Raises:
         DataError: If bursts are wanted, and no file says when it was taken.
@@ -51,19 +52,23 @@ def grouped(examples: Sequence[Example], group: str | None, source: str) -> list
         message = "No photo says in its EXIF when it was taken."
         remedy = "Name a column of the data with the bursts, or leave out data.group."
         raise DataError(message, file=source, value=BURST, remedy=remedy)
-    if group is None and all(example.sha256 for example in examples):
-        likely, count = likely_group(examples)
-        if likely is not None:
-            note(
-                f"{len(names):,} images are of {count:,} groups by {likely!r}: with `data.group: "
-                f"{likely}` each is in one split and counts once, as images that are alike must."
-            )
     known: dict[Path, str] = {}
     found = []
     for example, name in zip(examples, names, strict=True):
         own = known.setdefault(example.photo, name or example.group)
         found.append(replace(example, group=own) if own else example)
-    return joined(found)
+    found = joined(found)
+    setting, count = group, len(Groups.of([example.group for example in found]))
+    if group is None and all(example.sha256 for example in examples):
+        setting, count = likely_group(examples)
+    if setting is not None:
+        advice = f": with `data.group: {setting}` each is in one split and counts once, as images that are alike must"
+        note(
+            f"{len(found):,} images are of {count:,} groups by {setting!r}"
+            f"{'' if group else advice}."
+        )
+    note_copies(found)
+    return found
 
 
 def likely_group(examples: Sequence[Example]) -> tuple[str | None, int]:
@@ -95,6 +100,16 @@ def _folder(example: Example) -> str:
     if folder.is_relative_to(example.label):
         folder = folder.relative_to(example.label)
     return "" if folder == PurePath() else folder.as_posix()
+
+
+def at_class(record: Record, finder: LabelFinder) -> Record:
+    """Returns a record with the lowest folder that is a class; those below it are of a group."""
+    label = record.label
+    while "/" in label and not finder.kind(label)[0]:
+        if finder.node(label_references(label)) is not None:
+            break
+        label = label.rpartition("/")[0]
+    return record._replace(label=label, references=label_references(label))
 
 
 def find_bursts(files: Sequence[Path]) -> list[str]:
@@ -150,10 +165,16 @@ def _copies(examples: Iterable[Example]) -> list[tuple[Example, Example]]:
     return [(copy, known[copy.copy_of]) for copy in known.values() if copy.copy_of]
 
 
-def note_labels(examples: Sequence[Example]) -> None:
-    """Notes the photos of which one copy has another label."""
+def note_copies(examples: Iterable[Example]) -> None:
+    """Notes how many images are copies of others, and which have another label than these."""
+    copies = _copies(examples)
+    if copies:
+        are = "1 image is a copy of another"
+        if len(copies) > 1:
+            are = f"{len(copies):,} images are copies of others"
+        note(f"{are} and in one group with it; a run lists them in its copies.csv.")
     found = []
-    for copy, first in _copies(examples):
+    for copy, first in copies:
         if copy.target != first.target and not copy.box:
             found.append(f"{first.id} is {first.label!r} and its copy {copy.id} {copy.label!r}")
     if found:
@@ -166,17 +187,3 @@ def copies_csv(examples: Iterable[Example]) -> str:
     rows = [(copy.id, copy.label, first.id, first.label) for copy, first in _copies(examples)]
     columns = ("image", "label", "copy_of", "label_of_first")
     return csv_text(columns, rows) if rows else ""
-
-
-def groups_in_words(examples: Iterable[Example], group: str | None) -> str:
-    """Returns the numbers of groups by a setting and of copies; "" for none."""
-    names = {example.id: example.group for example in examples}
-    parts = []
-    if group is not None:
-        groups = Groups.of([*names.values()])
-        parts.append(f"{len(groups):,} groups by {group} of {len(names):,} images")
-    copies = len(_copies(examples))
-    if copies:
-        are = "image is a copy of another" if copies == 1 else "images are copies of others"
-        parts.append(f"{copies:,} {are} (the run's copies.csv lists them)")
-    return "; ".join(parts)

@@ -17,7 +17,7 @@ from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
 from taxtune.data.boxes import Boxes
-from taxtune.data.grouping import grouped, likely_group
+from taxtune.data.grouping import likely_group
 from taxtune.data.labels import LabelFinder, label_references
 from taxtune.errors import DataError, RecipeError, shortened
 from taxtune.init.source import Source
@@ -220,8 +220,6 @@ def make_draft(
     group, count = likely_group(examples)
     if count < _FEWEST_GROUPS:
         group = None
-    else:
-        examples = grouped(examples, group, str(source.path))
     # What shows nothing is no part of what the images show.
     empty = unnamed.get("nothing", ())
     targets = [example.target for example in examples if example.label not in empty]
