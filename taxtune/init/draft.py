@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +16,10 @@ from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
 from taxtune.data.boxes import Boxes
-from taxtune.data.examples import joined
-from taxtune.data.grouping import likely_groups
+from taxtune.data.grouping import likely_group
 from taxtune.data.labels import LabelFinder, label_references
 from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
-from taxtune.metrics.groups import Groups
 from taxtune.models.names import parse_model
 from taxtune.settings import LabelWords
 from taxtune.taxonomy import Taxonomy
@@ -203,16 +201,9 @@ def make_draft(
             file=source.path,
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
-    group = None
-    cells = [example.context for example in examples]
-    photos = [example.photo for example in examples]
-    likely = likely_groups(cells, photos)
-    if likely is not None and len(Groups.of(likely[1])) >= _FEWEST_GROUPS:
-        group, names = likely
-        named = []
-        for example, name in zip(examples, names, strict=True):
-            named.append(replace(example, group=name or example.group))
-        examples = joined(named)
+    group, count = likely_group(examples)
+    if count < _FEWEST_GROUPS:
+        group = None
     # What shows nothing is no part of what the images show.
     finder = LabelFinder(tree)
     empty = finder.empty(source.labels)
