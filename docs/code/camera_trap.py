@@ -136,7 +136,7 @@ def shoot(month: Month, scenes: dict, drawings: list, bursts: int, rng: np.rando
             month.take(camera, f"S{number:04d}", time + seconds, photo, boxes, label if here else "blank")
 
 
-def main(folder: str = ".", bursts: int = 300, new: int = 100) -> None:
+def main(folder: str = ".", bursts: int = 400, new: int = 100) -> None:
     """Writes both months."""
     rng = np.random.default_rng(36)
     drawings = list(pd.read_csv(MANIFEST_FILE).itertuples(index=False))
