@@ -96,6 +96,8 @@ bench: install-dev
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/taxonomy_scale.py --nodes 1e4 1e5
 	$(BIN)/python benchmarks/policies.py
+	$(BIN)/python benchmarks/watch.py
+	$(BIN)/python benchmarks/groups.py --runs 100
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/local_runner.py --variants batch attention static weights
 	$(BIN)/python benchmarks/execution.py

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics import HierarchicalScores
     from taxtune.models import Model
+    from taxtune.policies import Promise
     from taxtune.recipe import Recipe
     from taxtune.results import ComparisonResult, TuneResult
     from taxtune.settings import Effort
@@ -379,14 +380,17 @@ def calibrate(
     recipe: str | Path | None = None,
     vlm: Model | Callable[..., Any] | None = None,
     answers: str | Path | None = None,
+    promise: Promise = "hp",
+    rank: str | None = None,
     progress: bool | None = None,
 ) -> Calibration:
     """Chooses the threshold at which a run's winner keeps a promised risk on new images of its kind.
 
     Args:
         run: The run's folder, to which `calibration.json` is written.
-        risk: The mean of 1 - hP to keep, in (0, 1).
-        confidence_level: How often that holds, in (0, 1); in expectation where left out.
+        risk: What to keep, in (0, 1).
+        confidence_level: How often that holds, in (0, 1); in expectation where left out, and 0.9
+            for labels.
         policy: "self_consistency" (several answers per image) or "posterior" (one, with the
             probabilities of the tree's names); the run's own where left out, or self-consistency
             where it takes a single answer.
@@ -398,6 +402,9 @@ def calibrate(
         recipe: The run's recipe, where the run does not know it.
         vlm: The model, for a run with a model of one's own; it must sample.
         answers: The file in which answers are kept; that of the run where left out.
+        promise: What is at most `risk`: "hp", the mean of 1 - hP; or "labels", the share of wrong
+            labels among those below the root.
+        rank: The rank, or the depth, from which on a node is a label.
         progress: As in `tune`.
 
     Returns:
@@ -420,6 +427,8 @@ def calibrate(
         recipe=recipe,
         vlm=vlm,
         answers=answers,
+        promise=promise,
+        rank=rank,
     )
     with shown_progress(progress):
         return work.run()

@@ -12,12 +12,12 @@ import hashlib
 import io
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taxtune import atomic
 from taxtune.errors import ImageError, Problems, install_extra, shortened
@@ -31,6 +31,7 @@ __all__ = [
     "MAX_FILE_BYTES",
     "MAX_PIXELS",
     "MIN_SIDE",
+    "Checked",
     "check_images",
     "content_hash",
     "count_pixels",
@@ -38,7 +39,9 @@ __all__ = [
     "lacking_decoder",
     "load_image",
     "read_exif",
+    "read_shot",
     "store_image",
+    "upright_size",
 ]
 
 #: Pixels (width times height) that an image may have in memory; one of up to four times as many is
@@ -81,6 +84,8 @@ _LIMIT = threading.Lock()
 _LARGE = threading.Lock()
 # A file of 16 bits whose values stay below this holds those of a sensor of fewer bits.
 _FEWER_BITS = 2**14
+# Width and height of thumbnails, in pixels.
+_THUMBNAIL = (16, 16)
 _EXIF_TIME = "%Y:%m:%d %H:%M:%S"
 _SAVE_AGAIN = "Save it again as JPEG or PNG, or remove it from the data."
 
@@ -119,13 +124,21 @@ def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
     return _decode(data, path)
 
 
+class Checked(NamedTuple):
+    """The SHA-256 of a file's bytes, and its image in little: 16 × 16 × 3 bytes."""
+
+    sha256: str
+    thumbnail: bytes
+
+
 def check_images(
     paths: Iterable[str | Path],
     *,
     named_in: Mapping[Path, str] | None = None,
     skip_broken: bool = False,
     problems: Problems | None = None,
-) -> dict[Path, str]:
+    then: Callable[[Path, Image.Image], None] | None = None,
+) -> dict[Path, Checked]:
     """Reads every image to its end, in a few threads.
 
     Args:
@@ -133,25 +146,32 @@ def check_images(
         named_in: Where a file is named ("manifest.csv, row 3"), for messages.
         skip_broken: Whether images that cannot be used are left out and noted.
         problems: What the error is added to, instead of being raised.
+        then: Called with each file and its image, as `load_image` returns it, in any order.
 
     Returns:
-        The SHA-256 of each file's bytes by path, in order.
+        The hash and the thumbnail of each file by path, in order.
 
     Raises:
         ImageError: If any image cannot be used, unless they are skipped; it names them, each with
             the reason.
     """
+    from PIL.Image import Resampling
+
     files = list(dict.fromkeys(map(Path, paths)))
 
-    def examine(path: Path) -> str | ImageError:
+    def examine(path: Path) -> Checked | ImageError:
         try:
             data = _read(path)
-            _decode(data, path)
+            image = _decode(data, path)
         except ImageError as error:
             return error
-        return hashlib.sha256(data).hexdigest()
+        if then is not None:
+            then(path, image)
+        # By all pixels, so that the size of the image makes no difference.
+        little = image.resize(_THUMBNAIL, Resampling.BILINEAR, reducing_gap=4.0)
+        return Checked(hashlib.sha256(data).hexdigest(), little.tobytes())
 
-    hashes: dict[Path, str] = {}
+    checked: dict[Path, Checked] = {}
     faults: list[ImageError] = []
     # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the
     # memory as well.
@@ -159,14 +179,14 @@ def check_images(
         ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1))) as pool,
         track("reading images", len(files)) as task,
     ):
-        for file, digest in zip(files, pool.map(examine, files), strict=True):
-            if isinstance(digest, ImageError):
-                faults.append(digest)
+        for file, outcome in zip(files, pool.map(examine, files), strict=True):
+            if isinstance(outcome, ImageError):
+                faults.append(outcome)
             else:
-                hashes[file] = digest
+                checked[file] = outcome
             task.advance()
     if not faults:
-        return hashes
+        return checked
     named = {str(file): f" ({where})" for file, where in (named_in or {}).items()}
     lines = [f"  {fault.file}{named.get(str(fault.file), '')}: {fault.message}" for fault in faults]
     listed = "\n".join(shortened(lines, 20))
@@ -178,12 +198,12 @@ def check_images(
         if problems is None:
             raise error
         problems.append(error)
-        return hashes
+        return checked
     count = f"{len(faults):,} images cannot be used and are"
     if len(faults) == 1:
         count = "1 image cannot be used and is"
     note(f"{count} left out:\n{listed}")
-    return hashes
+    return checked
 
 
 def read_exif(path: str | Path) -> dict[str, int | float]:
@@ -213,6 +233,27 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
     return found
 
 
+class Shot(NamedTuple):
+    """Which camera took a photo (maker, model, serial number) and when."""
+
+    camera: str
+    taken: datetime
+
+
+def read_shot(path: str | Path) -> Shot | None:
+    """Returns when a photo was taken, and by which camera; None where its EXIF has no time."""
+    from PIL import ExifTags, Image
+
+    tags = ExifTags.Base
+    with contextlib.suppress(Exception), Image.open(path, formats=_formats()) as image:
+        exif = image.getexif()
+        details = exif.get_ifd(ExifTags.IFD.Exif)
+        taken = datetime.strptime(details[tags.DateTimeOriginal], _EXIF_TIME)
+        told = (exif.get(tags.Make), exif.get(tags.Model), details.get(tags.BodySerialNumber))
+        return Shot(" ".join(str(part).strip("\0 ") for part in told if part), taken)
+    return None
+
+
 def count_pixels(image: str | Path | bytes) -> int:
     """Returns the number of pixels that an image says it has, 0 where that cannot be read."""
     from PIL import Image
@@ -221,6 +262,25 @@ def count_pixels(image: str | Path | bytes) -> int:
     with contextlib.suppress(Exception), Image.open(stream, formats=_formats()) as opened:
         return int(opened.width * opened.height)
     return 0
+
+
+def upright_size(path: str | Path) -> tuple[int, int]:
+    """Returns the width and height that an image has once it is upright, by its header.
+
+    Raises:
+        ImageError: If the header cannot be read.
+    """
+    from PIL import ExifTags
+
+    path = Path(path)
+    data = _read(path)
+    try:
+        image = _opened(data)
+        turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+    except Exception as error:
+        raise _corrupt(path, error) from error
+    width, height = image.size
+    return (height, width) if turned else (width, height)
 
 
 def is_image_data(value: object) -> bool:

@@ -110,8 +110,44 @@ def _columns(value: object) -> object:
     return {"columns": value} if isinstance(value, list | tuple) else value
 
 
+def _phrases(listed: str) -> tuple[str, ...]:
+    return tuple(listed.split(", "))
+
+
+class LabelWords(Settings):
+    """Words of labels that no tree has; case, underscores and plurals make no difference.
+
+    A label that names a node is that node, whatever the words say.
+
+    Attributes:
+        nothing: Labels of images on which nothing is there, whose truth is the root.
+        unnamed: Words before or after a group's name: of an unnamed kind of it.
+        left_out: Labels of images of which nobody knows what they show.
+    """
+
+    nothing: tuple[str, ...] = _phrases(
+        "blank, empty, none, nothing, nothing there, nothing here, no animal, no object, "
+        "no detection, false trigger, false positive, false alarm, misfire, ghost, background"
+    )
+    unnamed: tuple[str, ...] = _phrases(
+        "unidentified, unidentifiable, not identified, unknown, unnamed, undetermined, "
+        "indeterminate, indet, unspecified, unclassified, other, species, sp, spp"
+    )
+    left_out: tuple[str, ...] = _phrases(
+        "unknown, problem, unidentifiable, unsure, not sure, uncertain, unclear, cannot tell, "
+        "can't tell, unreadable, corrupt, corrupted, broken, error, n/a, nan, null, tbd, ?, -"
+    )
+
+
 class _Images(Settings):
     context: Annotated[ContextSettings, BeforeValidator(_columns)] = ContextSettings()
+    group: str | None = Field(
+        None,
+        min_length=1,
+        description="Images that belong together, which are in one split and count once: a column of the data (burst, "
+        "camera, patient, product), folder (that of the image; below a class folder the folder in it), or exif:burst "
+        "(same camera, each at most 60 seconds after the one before). Copies of a photo always belong together.",
+    )
     tuning: SplitSize | None = Field(
         None,
         description="Images for comparing templates: a number (40), or a share (0.4), which follows the data and is "
@@ -139,7 +175,18 @@ class _Images(Settings):
         return self
 
 
-class ManifestData(_Images):
+class _Photos(LabelWords, _Images):
+    box: str | None = Field(
+        None,
+        min_length=1,
+        description="Boxes that are cut out and asked about: a column (x, y, width and height in a cell, relative or "
+        "in pixels), or MegaDetector's JSON file. Photos without a box are left out.",
+    )
+    margin: Number = Field(0.1, ge=0, le=2, description="Margin of a box, in its longer side.")
+    least_confidence: Number = Field(0.2, ge=0, le=1, description="That detections need.")
+
+
+class ManifestData(_Photos):
     """A CSV, XLSX, JSONL or other text file with one image per row.
 
     Attributes:
@@ -163,7 +210,7 @@ class ManifestData(_Images):
     skip_broken: bool = False
 
 
-class FolderData(_Images):
+class FolderData(_Photos):
     """A folder with one sub-folder of images for each label.
 
     Attributes:
@@ -177,7 +224,7 @@ class FolderData(_Images):
     skip_broken: bool = False
 
 
-class INat21Data(_Images):
+class INat21Data(LabelWords, _Images):
     """iNaturalist 2021: its COCO-style JSON and the folder of its images.
 
     Attributes:
@@ -190,7 +237,7 @@ class INat21Data(_Images):
     images: str
 
 
-class FieldGuideData(_Images):
+class FieldGuideData(LabelWords, _Images):
     """The drawn birds of the embedded field guide."""
 
     kind: Literal["fieldguide"] = "fieldguide"

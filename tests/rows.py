@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 import numpy as np
 
 from taxtune.metrics.information import leaf_information
-from taxtune.metrics.table import SCORES, Predictions, ScoreTable, TemplateScores
+from taxtune.metrics.table import SCORES, Predictions, TemplateScores
 from taxtune.policies import PlacedAnswer
-from taxtune.tuning.records import SampleResult
+from taxtune.tuning.records import SampleResult, score_table
 
 __all__ = ["changed_row", "placed_row", "sample_row", "scores_of"]
 
@@ -69,5 +69,4 @@ def changed_row(row, **facts):
 
 def scores_of(rows):
     """Returns the scores of rows, over those that have an answer."""
-    means = ScoreTable.of_rows([row.values for row in rows]).means()
-    return TemplateScores(n=len(rows), means=means)
+    return TemplateScores(n=len(rows), means=score_table(rows).means())

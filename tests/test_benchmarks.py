@@ -60,6 +60,8 @@ def benchmark(monkeypatch, capsys):
         ),
         ("taxonomy_scale.py --nodes 300 --shapes things --answers 20", "| things | 300 |"),
         ("policies.py --draws 4 --splits 2", "both: posterior | 1 |"),
+        ("watch.py --runs 4", "| tell | 0.02 | watch | "),
+        ("groups.py --runs 2", "| burst | promise broken |"),
         ("overhead.py --only loop --iterations 12", "after iterations"),
         ("metrics.py --pairs 2000 --repeats 1", "identical values"),
         ("serving.py --calls 20 --fixed 12 --images 2", "| made once, the file's own bytes |"),

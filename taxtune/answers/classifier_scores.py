@@ -23,13 +23,14 @@ from taxtune.answers.targets import rows_error, target_finder
 from taxtune.data.columns import IMAGES, LABELS, find_column
 from taxtune.errors import DataError
 from taxtune.progress import note
+from taxtune.settings import LabelWords
 from taxtune.tables import column_key, read_text
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Scores", "array_scores", "few", "read_scores", "read_truth"]
+__all__ = ["Scores", "array_scores", "few", "read_groups", "read_scores", "read_truth"]
 
 _SCORES = ("score", "probability", "prob", "confidence", "softmax", "p")
 _LABELS = (*LABELS, "classification", "prediction", "truth")
@@ -43,7 +44,7 @@ _REMEDY = (
 
 #: The label of a score: a name, or the names of a taxon, which are looked up in this order.
 Label = str | tuple[str, ...]
-#: Columns of "image", "label", "score" and "truth" that a user named.
+#: Columns of "image", "label", "score", "truth" and "group" that a user named.
 Columns = Mapping[str, str | None]
 
 
@@ -132,7 +133,10 @@ def array_scores(array: ArrayLike, labels: Iterable[object], taxonomy: Taxonomy)
 
 
 def read_truth(
-    source: Source, taxonomy: Taxonomy, columns: Columns | None = None
+    source: Source,
+    taxonomy: Taxonomy,
+    columns: Columns | None = None,
+    words: LabelWords | None = None,
 ) -> dict[str, int]:
     """Reads the node of each image from a table with a column of images and one of labels.
 
@@ -140,28 +144,61 @@ def read_truth(
         source: The table.
         taxonomy: The label tree.
         columns: Those of "image" and "truth" that cannot be told.
+        words: What labels say that no tree has; None for the words that are usual.
 
     Raises:
         DataError: If it cannot be read, a column cannot be told, an image comes twice, or a label
             is not on the tree.
     """
     opened = open_table(source, what="truth")
-    find = target_finder(taxonomy, suggest=0)
+    find = target_finder(taxonomy, suggest=0, words=words)
     asked = columns or {}
     # The column that is named may be the other file's.
     image = _image_column(opened, asked if asked.get("image") in opened.columns else {})
-    others = [name for name in opened.columns if name != image]
+    others = [name for name in opened.columns if name not in (image, asked.get("group"))]
     # Of a name and its path it is the one that always tells the node.
     likely = []
     for name in others:
-        if all(find(record.get(name)).node is not None for _, record in opened.rows):
+        targets = [find(record.get(name)) for _, record in opened.rows]
+        names_nodes = any(target.node is not None and not target.phrase for target in targets)
+        if names_nodes and not any(target.problem for target in targets):
             likely.append(name)
     label = find_column("truth", asked.get("truth"), others, _LABELS, likely, opened.file)
-    schema = AnswerSchema(answer=image, truth=label, id=image, taxonomy=taxonomy)
+    schema = AnswerSchema(answer=image, truth=label, id=image, taxonomy=taxonomy, words=words)
     table = read_answers(source, schema)
     for text in table.notes:
         note(text)
     return {row.id.strip(): row.target for row in table.rows}
+
+
+def read_groups(source: Source, column: str, columns: Columns | None = None) -> dict[str, str]:
+    """Reads the group of each image from a table; it is empty if the table lacks the column.
+
+    Args:
+        source: The table of scores or of labels.
+        column: The column of the groups.
+        columns: That of "image" if it cannot be told.
+
+    Raises:
+        DataError: If the table cannot be read, or an image is in two groups.
+    """
+    if _speciesnet_predictions(source) is not None:
+        return {}
+    opened = open_table(source, what="groups")
+    if column not in opened.columns:
+        return {}
+    asked = columns or {}
+    image = _image_column(opened, asked if asked.get("image") in opened.columns else {})
+    groups: dict[str, str] = {}
+    problems = []
+    for row, record in opened.rows:
+        name = _text(record.get(image))
+        group = _text(record.get(column))
+        if groups.setdefault(name, group) != group:
+            problems.append((row, f"{name!r} is in {groups[name]!r} and in {group!r}"))
+    if problems:
+        raise rows_error(problems, opened.file, len(opened.rows), remedy="Keep one group of each.")
+    return groups
 
 
 def few(names: Iterable[object]) -> str:
@@ -193,7 +230,8 @@ class _TableReader:
         self._ranks = [known.get(rank, "") for rank in _RANKS]
         named_scores = [known[name] for name in _SCORES if name in known]
         self._score = asked.get("score") or next(iter(named_scores), None)
-        self._others = [name for name in opened.columns if name not in (self._image, self._score)]
+        used = (self._image, self._score, asked.get("group"))
+        self._others = [name for name in opened.columns if name not in used]
         self._texts = [name for name in self._others if not _is_numeric(opened, name)]
 
     def entries(self) -> Iterator[_Entry]:
@@ -430,7 +468,8 @@ def _node(taxonomy: Taxonomy, label: Label) -> int:
     if isinstance(label, str):
         target = target_finder(taxonomy, suggest=0)(label)
         # "blank" is no taxon, and its scores are the root's.
-        return -1 if target.node is None or target.phrase else target.node
+        is_blank = target.phrase and target.node == taxonomy.root
+        return -1 if target.node is None or is_blank else target.node
     names = {name.casefold() for name in label}
     for name in label:
         # A genus of animals and one of plants may share a name: the taxon's other names tell which

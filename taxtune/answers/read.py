@@ -119,7 +119,7 @@ class _Reader:
         self._references = [name for name in references if name in columns]
         if schema.taxonomy is not None:
             suggest = 5 if schema.off_tree == "error" else 0
-            self._find = target_finder(schema.taxonomy, schema.part, suggest)
+            self._find = target_finder(schema.taxonomy, schema.part, suggest, schema.words)
 
     def read(self, line: int, record: Mapping[str, Any]) -> None:
         """Reads a record as a row, a row that is left out, or its problems."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from taxtune.settings import LabelWords
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -42,6 +43,7 @@ class AnswerSchema:
         taxonomy: The tree that targets are on. None reads none.
         part: What `taxonomy` is a part of. Rows whose target is elsewhere on the whole are left out
             and counted.
+        words: What targets say that no tree has; None for the words that are usual.
         format: One of `taxtune.answers.FORMATS`.
     """
 
@@ -58,6 +60,7 @@ class AnswerSchema:
     off_tree: Literal["error", "leave-out"] = "error"
     taxonomy: Taxonomy | None = None
     part: Domain | None = None
+    words: LabelWords | None = None
     format: str = "auto"
 
     @property

@@ -99,7 +99,7 @@ def _nodes_by_column(
     A value outside of the part names a node, too.
     """
     assert schema.taxonomy is not None
-    find = target_finder(schema.taxonomy, schema.part, suggest=0)
+    find = target_finder(schema.taxonomy, schema.part, suggest=0, words=schema.words)
     found = {}
     for column in columns:
         values = [record.get(column) for _, record in opened.rows]

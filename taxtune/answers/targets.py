@@ -27,6 +27,7 @@ from taxtune.data.labels import OUTSIDE, LabelFinder, label_references, label_te
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.metrics.information import Information, frequency_information, leaf_information
 from taxtune.progress import note
+from taxtune.settings import LabelWords
 from taxtune.tables import read_rows
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
@@ -76,7 +77,10 @@ class Target(NamedTuple):
 
 
 def target_finder(
-    taxonomy: Taxonomy, part: Domain | None = None, suggest: int = 20
+    taxonomy: Taxonomy,
+    part: Domain | None = None,
+    suggest: int = 20,
+    words: LabelWords | None = None,
 ) -> Callable[[object], Target]:
     """Returns a function from a cell of a file to the target that it means.
 
@@ -87,10 +91,11 @@ def target_finder(
         part: What it is a part of. None for the whole.
         suggest: The number of targets off the tree whose problem names what is spelt alike, which
             takes long.
+        words: What labels say that no tree has; None for the words that are usual.
     """
     known: dict[object, Target] = {}
     left = suggest
-    finder = LabelFinder(taxonomy, part)
+    finder = LabelFinder(taxonomy, part, words)
     whole = taxonomy if part is None else part.full
 
     def find(value: object) -> Target:
@@ -128,7 +133,7 @@ def _find(finder: LabelFinder, value: str | tuple[str, ...], whole: Taxonomy | N
             found = None if node == OUTSIDE else node
             return Target(text, found, moved=is_path, is_leaf=last in finder.leaves)
         if (unnamed := finder.unnamed(last)) is not None:
-            phrase, node = unnamed
+            _, node, phrase = unnamed
             return Target(text, None if node == OUTSIDE else node, phrase=phrase)
         if whole is not None:
             name = last if whole.led(last) else last.rsplit("/", 1)[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 
 from taxtune.answers.classifier_scores import few
 from taxtune.data import Example
+from taxtune.data.boxes import Boxes, cut_box, relative_box
 from taxtune.data.context import EXIF, Variable, blank, exif_values, values_of
 from taxtune.errors import DataError, ImageError, TemplateError
-from taxtune.images import content_hash, is_image_data, store_image
+from taxtune.images import content_hash, is_image_data, load_image, store_image
 from taxtune.metrics.names import metric_name
 from taxtune.models import AnswerStore, Failure, Model, Request
 from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
 from taxtune.policies.allowed import Checklist
 from taxtune.recipe import Recipe
+from taxtune.settings import LabelWords
 from taxtune.tables import column_key
 from taxtune.taxonomy import Taxonomy
 from taxtune.tuning.asker import Asker
@@ -33,15 +35,22 @@ from taxtune.tuning.saved import FILE, Saved, pinned, tree_columns, write_saved
 from taxtune.tuning.template import Template
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from taxtune.mapping import Mapper
 
 __all__ = [
+    "BOX",
     "COLUMNS",
     "Classification",
     "Classifier",
     "Step",
 ]
 
+#: The column of boxes in tables of images and of labels.
+BOX = "box"
+#: What a photo without a box has as its answer and its stage.
+_UNDETECTED = "no detection"
 #: The columns of a row of labels.
 COLUMNS = (
     "image",
@@ -128,6 +137,27 @@ class Classification:
         rank = tree.ranks[placed.node]
         return cls(image, placed, rank, tuple(path), cut=cut)
 
+    def up_to(self, depth: int | None, tree: Taxonomy) -> Classification:
+        """Returns the classification, ended at a depth where it is deeper."""
+        if depth is None or len(self.path) <= depth + 1 or self.placed is None:
+            return self
+        node = int(tree.lineage[self.placed.node, depth])
+        placed = replace(self.placed, node=node, placement="/".join(tree.path(node)))
+        return replace(self, placed=placed, rank=tree.ranks[node], path=self.path[: depth + 1])
+
+    @property
+    def evidence(self) -> list[tuple[int, float]]:
+        """The nodes that were named, each with its weight, which sum to 1; none without an answer."""
+        placed = self.placed
+        if placed is None or placed.stage == _UNDETECTED:
+            return []
+        if placed.votes:
+            return [(node, 1 / len(placed.votes)) for node in placed.votes]
+        if placed.path:
+            weights = -np.diff([*placed.probabilities, 0.0])
+            return list(zip(placed.path, weights.tolist(), strict=True))
+        return [(placed.node, 1.0)]
+
     @property
     def answer(self) -> str | None:
         """What the model said; of several answers each with its count."""
@@ -196,9 +226,13 @@ class Classifier:
         allowed: What may occur where and when.
         reliability: How often answers like these were right, for the confidence of a single answer.
         guarantee: What `calibrate` guarantees of the policy.
+        boxes: How boxes of photos are cut out; None for a classifier of whole images.
+        group: What images belong together, as in the run's recipe (`data.group`).
         recipe: The settings that model and mapper are made from; None if one of them was given in
             Python.
         name: What it is called: the run's name.
+        broken: Since when the guarantee is broken, in words; "" as far as it is not.
+        deepest: The depth at which labels end, because deeper ones break it; None for any.
     """
 
     template: str
@@ -211,8 +245,13 @@ class Classifier:
     allowed: Checklist | None = None
     reliability: Reliability | None = None
     guarantee: RiskGuarantee | None = None
+    boxes: Boxes | None = None
+    group: str | None = None
     recipe: Recipe | None = None
+    words: LabelWords | None = None
     name: str = "classifier"
+    broken: str = ""
+    deepest: int | None = None
 
     def __repr__(self) -> str:
         """Returns three lines: name and prompt, model and policy, and what is promised or was the goal."""
@@ -242,6 +281,10 @@ class Classifier:
         """The columns that images need, beside their files."""
         return tuple(variable.column for variable in self.context if variable.column not in EXIF)
 
+    def has_boxes(self, table: pd.DataFrame) -> bool:
+        """Returns whether boxes of the images of a table are asked about, and not whole images."""
+        return self.boxes is not None and BOX in table
+
     @property
     def prompt(self) -> str:
         """The prompt; the template where images have prompts of their own."""
@@ -259,7 +302,9 @@ class Classifier:
 
         Args:
             images: Files, PIL images, or the bytes of image files, also mixed; a data frame with a
-                column `image`, and `columns` where there are any; or one image alone.
+                column `image`, and `columns` where there are any; or one image alone. Of a
+                classifier with `boxes`, the column `box` (or that of its run) has the box of each:
+                without one nothing is asked, and the image is on the root.
             store: Where answers are kept and looked for first; None keeps none.
 
         Raises:
@@ -277,7 +322,16 @@ class Classifier:
                 file = None
                 try:
                     file = store_image(image, Path(folder)) if is_image_data(image) else Path(image)
-                    context = self._context_of(i, file, cells[i] if cells else {})
+                    own_cells = cells[i] if cells else {}
+                    context = self._context_of(i, file, own_cells)
+                    if self.boxes is not None and BOX in own_cells:
+                        box = relative_box(file, own_cells[BOX])
+                        if box is None:
+                            classified[i] = self._undetected(names[i])
+                            continue
+                        if isinstance(box, ImageError):
+                            raise box
+                        file = cut_box(load_image(file), box, self.boxes.margin, Path(folder))
                     example = Example(names[i], file, "", 0, content_hash(file), context)
                     own_requests, _ = self._asker.requests(self._parsed, [example])
                     requests += own_requests
@@ -294,8 +348,22 @@ class Classifier:
                 result = Classification(names[i], failure=reason, again=answer.retryable, cut=cut)
             else:
                 result = Classification.of(names[i], answer, self.taxonomy, self.reliability, cut)
-            classified[i] = result
+            classified[i] = result.up_to(self.deepest, self.taxonomy)
         return [classified[i] for i in range(len(images))]
+
+    def _undetected(self, name: str) -> Classification:
+        """Returns the classification of a photo in which nothing was detected: it is on the root."""
+        tree = self.taxonomy
+        placed = PlacedAnswer(
+            answer=_UNDETECTED,
+            node=tree.root,
+            placement=tree.labels[tree.root],
+            off_tree=False,
+            abstained=True,
+            stage=_UNDETECTED,
+            confidence=None,
+        )
+        return Classification.of(name, placed, tree, self.reliability)
 
     def _listed(self, images: Any) -> tuple[Sequence[Any], list[dict[str, Any]]]:
         """Lists images, in whatever form they are given, and the cells of each."""
@@ -318,6 +386,9 @@ class Classifier:
                 "The data frame has no column `image`.",
                 remedy="Give the column of images, such as frame['photo'].",
             )
+        if self.boxes is not None:
+            box = columns.get(BOX) or columns.get(column_key(self.boxes.column))
+            wanted |= {} if box is None else {BOX: box}
         cells = []
         for row in zip(*(images[column] for column in wanted.values()), strict=True):
             cells.append(dict(zip(wanted, row, strict=True)))
@@ -383,6 +454,9 @@ class Classifier:
             taxonomy=tree_columns(self.taxonomy),
             reliability=self.reliability,
             guarantee=self.guarantee,
+            words=self.words or LabelWords(),
+            boxes=self.boxes,
+            group=self.group,
         )
         write_saved(folder, saved)
         return folder

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.classifier.classifier import COLUMNS, Classification, Classifier
+from taxtune.classifier.classifier import BOX, COLUMNS, Classification, Classifier
 from taxtune.data.names import find_file
 from taxtune.data.sources import walk_images
 from taxtune.errors import DataError, ModelError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COLUMNS",
     "FORMATS",
+    "WORKING",
     "check_format",
     "csv_of",
     "jsonl_of",
@@ -35,8 +36,10 @@ __all__ = [
     "write_labels",
 ]
 
+#: Columns of labels that no file has.
+WORKING = ("again", "why", "evidence")
 #: The columns that come after `COLUMNS` and those of the tables that name the images.
-_ENDS = ("nodes", "again", "why")
+_ENDS = ("nodes", *WORKING)
 #: The column of the images' files.
 FILE = " file"
 FORMATS = (".csv", ".jsonl")
@@ -185,8 +188,9 @@ def label_images(
     Returns:
         One row per image, in the order given: `COLUMNS`, the other columns of `images`, nodes (the
         path with the confidence of each node), again (whether the image may get an answer later),
-        and why the label should be reviewed: "failed", "not the subject", "off the tree", "cut
-        off", "no label", "doubtful" (see `Classification`), "unsure", or None.
+        evidence (see `Classification`), and why the label should be reviewed: "failed", "not the
+        subject", "off the tree", "cut off", "no label", "doubtful" (see `Classification`),
+        "unsure", or None.
 
     Raises:
         ModelError: If the model cannot answer at all, or has stopped answering.
@@ -206,6 +210,9 @@ def label_images(
             rows = [_cells(result, review_below) for result in found]
             labelled = pd.DataFrame(rows, index=batch.index, dtype=object)
             labelled["image"] = batch["image"]
+            if classifier.has_boxes(batch):  # the box of a photo that failed is the reason
+                is_box = batch[BOX].map(lambda box: isinstance(box, str))
+                batch = batch.assign(**{BOX: batch[BOX].where(is_box, None)})
             parts = [labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]]
             batches.append(pd.concat(parts, axis=1))
             if write is not None:
@@ -241,13 +248,14 @@ def _cells(found: Classification, review_below: float) -> dict[str, Any]:
         "not the subject": found.not_subject,
         "off the tree": found.off_tree,
         "cut off": found.cut > 0,
-        "no label": len(found.path) == 1,
+        "no label": len(found.path) == 1 and bool(found.evidence),
         "doubtful": found.doubtful,
         "unsure": found.confidence is not None and found.confidence < review_below,
     }
     holding = [reason for reason, holds in reasons.items() if holds]
     row = label_cells(found)
     row["again"] = found.again
+    row["evidence"] = found.evidence
     row["why"] = holding[0] if holding else None
     return row
 
@@ -273,7 +281,7 @@ def csv_of(labels: pd.DataFrame, *, header: bool = True) -> str:
 
     Cells that a spreadsheet would take for a formula are made harmless.
     """
-    cells = labels.drop(columns="nodes").map(_cell)
+    cells = labels.drop(columns="nodes", errors="ignore").map(_cell)
     text: str = cells.to_csv(index=False, header=header, lineterminator="\n")
     return text
 

@@ -104,7 +104,10 @@ def load_classifier(
         allowed=None if saved.allowed is None else Checklist(taxonomy, saved.allowed),
         reliability=saved.reliability,
         guarantee=saved.guarantee if policy is None else None,
+        boxes=saved.boxes,
+        group=saved.group,
         recipe=recipe if model is None and mapper is None else None,
+        words=saved.words,
         name=saved.name,
     )
     _note_other_mapper(classifier.mapper, saved)
@@ -136,7 +139,7 @@ def _calibrated(saved: Saved, run: Path, folder: Path) -> Saved:
     temperature = calibration.identity.get("vlm.temperature")
     if vlm is not None and temperature and calibration.names is None:
         vlm = vlm.model_copy(update={"temperature": temperature})
-    guarantee = RiskGuarantee(calibration.risk, calibration.confidence_level, calibration.images)
+    guarantee = RiskGuarantee.of(calibration)
     policy = dict(calibration.policy.identity())
     return saved.model_copy(update={"vlm": vlm, "policy": policy, "guarantee": guarantee})
 

@@ -5,7 +5,9 @@ The threshold that a node needs is chosen on images with known labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,19 +15,27 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from taxtune.answers.classifier_scores import Scores, few, read_scores, read_truth
+from taxtune.answers.classifier_scores import (
+    Scores,
+    few,
+    read_groups,
+    read_scores,
+    read_truth,
+)
 from taxtune.answers.records import Source
 from taxtune.classifier.classifier import Classification
 from taxtune.data.names import match_names
 from taxtune.errors import DataError, TaxtuneError
+from taxtune.metrics.groups import Groups, unit_name
+from taxtune.metrics.ranks import nodes_at
 from taxtune.policies import (
     Paths,
     PlacedAnswer,
+    Promise,
+    RiskGuarantee,
     ThresholdLevel,
-    images_needed,
     threshold_levels,
     weighted_paths,
-    worst_loss,
 )
 from taxtune.policies.paths import IntArray
 from taxtune.progress import note
@@ -53,14 +63,12 @@ class GroupThreshold(NamedTuple):
 
 
 class ScoreCalibration(BaseModel):
-    """A threshold of a classifier's scores with a guarantee.
-
-    On new images of the same kind the mean of 1 - hP is kept.
+    """A threshold of a classifier's scores with a guarantee about new images; see `RiskGuarantee`.
 
     Attributes:
         threshold: The share of the scores that a node needs. It is None if only always answering
             the root keeps the risk.
-        risk: The mean of 1 - hP that is guaranteed.
+        risk: What is guaranteed: the mean of 1 - hP, or the share of the labels that are wrong.
         confidence_level: How often that holds; None for in expectation.
         images: How many images it was calibrated on.
         missing: How many more had a label and no scores.
@@ -75,6 +83,8 @@ class ScoreCalibration(BaseModel):
             own. Other images take the common threshold.
         labels: The most scores of an image.
         taxonomy: The label tree, by column.
+        promise: What has the risk, see `RiskGuarantee`; as well `rank` and `unit`.
+        units: How many groups the images are; None in files of earlier versions.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -92,6 +102,10 @@ class ScoreCalibration(BaseModel):
     groups: dict[str, GroupThreshold]
     labels: int
     taxonomy: dict[str, Any]
+    promise: Promise = "hp"
+    rank: str | None = None
+    unit: str = "image"
+    units: int | None = None
 
     @classmethod
     def read(cls, file: str | Path) -> ScoreCalibration:
@@ -168,7 +182,8 @@ class ScoreCalibration(BaseModel):
         """
         tree = self.tree
         if not isinstance(scores, Scores):
-            scores = read_scores(scores, tree, columns)
+            group = None if self.unit == "image" else self.unit
+            scores = read_scores(scores, tree, {**(columns or {}), "group": group})
         paths, depths = self.place(scores)
         classified = []
         for i, image in enumerate(scores.images):
@@ -202,6 +217,11 @@ def calibrate_scores(
     confidence_level: float | None = None,
     by: str | int | None = None,
     columns: Mapping[str, str | None] | None = None,
+    promise: Promise = "hp",
+    rank: str | None = None,
+    group: str | None = None,
+    group_pattern: str | None = None,
+    add: Source | None = None,
 ) -> ScoreCalibration:
     """Chooses the threshold of a classifier's scores that keeps a promised risk.
 
@@ -213,20 +233,34 @@ def calibrate_scores(
         taxonomy: The label tree.
         truth: The label of each image: a file, a `DataFrame` or records, with a column of images
             and one of labels.
-        risk: The mean of 1 - hP to keep, in (0, 1).
-        confidence_level: How often that holds, in (0, 1); in expectation where left out.
+        risk: What to keep, in (0, 1).
+        confidence_level: How often that holds, in (0, 1); in expectation where left out, and 0.9
+            for labels.
         by: A rank of the tree, or a depth below the root: groups of enough images get a threshold
             of their own.
         columns: Those of "image", "label", "score" and "truth" (the labels of `truth`) that cannot
             be told.
+        promise: What is at most `risk`: "hp", the mean of 1 - hP; or "labels", the share of wrong
+            labels among those below the root.
+        rank: The rank, or the depth, from which on a node is a label.
+        group: A column of either table with the group of each image: a burst, a patient, a product.
+            Each group counts once; an image without one is a group of its own.
+        group_pattern: In place of a column, a regular expression that finds the group in the name
+            of each image: its first bracket, or all that it matches.
+        add: Further truths, in the columns image and label.
 
     Raises:
         DataError: If a file cannot be read, or there are too few images for the guarantee whatever
             the scores are.
+        TaxtuneError: If the groups are not there, or the risk cannot be promised.
     """
+    asked = RiskGuarantee.asked(risk, confidence_level, promise, rank)
     tree = as_taxonomy(taxonomy)
+    columns = {**(columns or {}), "group": group}
     found = read_scores(scores, tree, columns)
     labels = read_truth(truth, tree, columns)
+    if add is not None:
+        labels |= read_truth(add, tree, {"image": "image", "truth": "label"})
     names = match_names(found.images, labels)
     both = [i for i, image in enumerate(found.images) if image in names]
     if not both:
@@ -247,41 +281,67 @@ def calibrate_scores(
     target = np.array([labels[names[image]] for image in images])
     used = Scores(images, found.nodes[both], found.weights[both])
     source = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
+    groups = None
+    if group is not None:
+        of_truth = read_groups(truth, group, columns)
+        of_scores = {} if of_truth else read_groups(scores, group, columns)
+        if not of_truth and not of_scores:
+            raise TaxtuneError("Neither file has the column of groups.", value=group)
+        groups = [of_truth.get(names[image]) or of_scores.get(image, "") for image in images]
+        asked = replace(asked, unit=unit_name(group))
+    elif group_pattern is not None:
+        groups = _groups_in_names(images, group_pattern)
+        asked = replace(asked, unit="group")
     return guaranteed(
-        tree,
-        used,
-        target,
-        risk,
-        confidence_level,
-        by,
-        source=source,
-        missing=len(without_scores),
+        tree, used, target, asked, by, groups, source=source, missing=len(without_scores)
     )
+
+
+def _groups_in_names(images: Sequence[str], pattern: str) -> list[str]:
+    """Returns the group of each image from its name.
+
+    Raises:
+        TaxtuneError: If the pattern is none, or some names do not match.
+    """
+    try:
+        found = [re.search(pattern, image) for image in images]
+    except re.error as error:
+        message = f"The pattern of groups is no regular expression: {error}."
+        raise TaxtuneError(message, value=pattern) from error
+    unmatched = [image for image, match in zip(images, found, strict=True) if match is None]
+    if unmatched:
+        raise TaxtuneError(
+            f"{len(unmatched):,} of {len(images):,} names do not match the pattern of groups: "
+            f"{few(unmatched)}.",
+            value=pattern,
+            remedy="End it with | if these images are groups of their own.",
+        )
+    return [(match[1] if match.re.groups else match[0]) or "" for match in found if match]
 
 
 def guaranteed(
     tree: Taxonomy,
     scores: Scores,
     target: IntArray,
-    risk: float,
-    confidence_level: float | None = None,
+    promise: RiskGuarantee,
     by: str | int | None = None,
+    groups: Sequence[str] | None = None,
     source: str = "scores",
     missing: int = 0,
 ) -> ScoreCalibration:
     """Returns the calibration of scores whose true nodes, shape (n,), are known.
 
-    See `calibrate_scores`.
+    See `calibrate_scores`. The name of each image's group may be given, "" for a group of its own.
     """
-    for name, value in {"risk": risk, "confidence": confidence_level}.items():
-        if value is not None and not 0 < value < 1:
-            raise TaxtuneError(f"The {name} must be between 0 and 1.", value=value)
-    needed = images_needed(risk, confidence_level, worst=worst_loss(tree))
     n = len(target)
-    if n < needed:
+    names = np.array([""] * n if groups is None else groups)
+    counted = Groups.of(names.tolist())
+    needed = promise.needed(tree)
+    if len(counted) < needed:
+        what = "images" if counted.single else f"groups ({promise.unit})"
         raise DataError(
-            f"{n:,} images cannot show that the risk is kept: even if every answer were right, it "
-            f"takes {needed:,}.",
+            f"{len(counted):,} {what} cannot show that the risk is kept: even if every answer were "
+            f"right, it takes {needed:,}.",
             file=source,
             remedy="Label more images, or allow more risk or less confidence.",
         )
@@ -290,41 +350,44 @@ def guaranteed(
     by_name = np.argsort(scores.images, kind="stable")
     order = np.random.default_rng(0).permutation(by_name)
     target = target[order]
+    names = names[order]
     paths = weighted_paths(tree, scores.nodes[order], scores.weights[order])
     best = scores.best()[order]
     best_paths = weighted_paths(tree, best[:, np.newaxis])
-    judge = partial(threshold_levels, tree, risk=risk, confidence=confidence_level)
-    levels = judge(paths, target)
-    compared = {"argmax": judge(best_paths, target, thresholds=[1.0])[1]}
+    counted = Groups.of(names.tolist())
+    judge = partial(threshold_levels, tree, target=target, promise=promise, groups=counted)
+    levels = judge(paths)
+    compared = {"argmax": judge(best_paths, thresholds=[1.0])[1]}
     for name, threshold in _CONSTANTS.items():
-        compared[name] = judge(paths, target, thresholds=[threshold])[1]
-    groups: dict[str, GroupThreshold] = {}
+        compared[name] = judge(paths, thresholds=[threshold])[1]
+    own_thresholds: dict[str, GroupThreshold] = {}
     if by is not None:
         nodes = _grouped(tree, paths, str(by))
-        own, counts = np.unique(nodes, return_counts=True)
+        pairs = np.unique([nodes, counted.numbers], axis=1)
+        own, counts = np.unique(pairs[0], return_counts=True)
         large = own[(own >= 0) & (counts >= needed)]
         nodes = _known(nodes, large.tolist())
         for node in np.unique(nodes).tolist():
             members = nodes == node
-            images = int(members.sum())
-            if images >= needed:
+            own_groups = Groups.of(names[members].tolist())
+            if len(own_groups) >= needed:
                 name = _ELSEWHERE if node < 0 else "/".join(tree.path(node))
-                level = _last_kept(judge(paths.select(members), target[members]))
-                groups[name] = GroupThreshold(images, level)
+                judged = judge(paths.select(members), target=target[members], groups=own_groups)
+                images = int(members.sum())
+                own_thresholds[name] = GroupThreshold(images, _last_kept(judged))
     return ScoreCalibration(
         threshold=_last_kept(levels).threshold,
-        risk=risk,
-        confidence_level=confidence_level,
-        images=n,
+        **asdict(replace(promise, images=n)),
         missing=missing,
         source=source,
         needed=needed,
         levels=levels,
         compared=compared,
         by=None if by is None else str(by),
-        groups=groups,
+        groups=own_thresholds,
         labels=scores.nodes.shape[1] - 1,
         taxonomy=tree_columns(tree),
+        units=len(counted),
     )
 
 
@@ -333,18 +396,7 @@ def _grouped(tree: Taxonomy, paths: Paths, by: str) -> IntArray:
 
     It is -1 if there is none.
     """
-    if by.isdecimal() and 0 < int(by) <= tree.height:
-        return paths.nodes[:, int(by)]
-    wanted = by.casefold()
-    has_rank = np.array([(rank or "").casefold() == wanted for rank in tree.ranks])
-    if not has_rank.any():
-        ranks = ", ".join(dict.fromkeys(filter(None, tree.ranks))) or "none"
-        raise TaxtuneError(
-            "The tree has no such rank.",
-            value=by,
-            remedy=f"Its ranks: {ranks}; or give a depth, 1 to {tree.height}.",
-        )
-    is_group = (paths.nodes >= 0) & has_rank[paths.nodes]
+    is_group = (paths.nodes >= 0) & nodes_at(tree, by)[paths.nodes]
     groups = np.where(is_group, paths.nodes, -1)
     nodes: IntArray = groups.max(axis=1)
     return nodes

@@ -12,6 +12,7 @@ from taxtune.data.names import match_names
 from taxtune.errors import DataError
 from taxtune.metrics.outcomes import MISSING, Outcomes
 from taxtune.metrics.statistics import Interval, bootstrap, hierarchical_sample
+from taxtune.policies import RiskGuarantee
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
 
@@ -40,6 +41,7 @@ def compare_labels(
     known: Mapping[str, int],
     tree: Taxonomy,
     file: Path,
+    promise: RiskGuarantee | None = None,
 ) -> tuple[Outcomes, dict[str, Interval]]:
     """Compares labels with the true ones; notes how many images have none.
 
@@ -49,10 +51,12 @@ def compare_labels(
         known: The nodes of the true labels by the names of the images.
         tree: The label tree.
         file: The file of the true labels, for messages.
+        promise: What was promised of them.
 
     Returns:
         What became of the images with a true label, and the scores ("hp", "hr") of those with an
-        answer, with their 95 % intervals.
+        answer, with their 95 % intervals; "labels" is the share of wrong labels among those that a
+        promise about labels counts, if there are any.
 
     Raises:
         DataError: If no image with an answer has a true label.
@@ -77,4 +81,11 @@ def compare_labels(
     outcomes = Outcomes.of_nodes(tree, nodes, targets, off_tree)
     outcomes.counts[MISSING] = len(matches) - len(nodes)
     sample = hierarchical_sample(tree, nodes, targets, off_tree=np.array(off_tree))
-    return outcomes, bootstrap(sample)
+    scores = bootstrap(sample)
+    if promise is not None:
+        is_label = promise.is_label(tree)[nodes] & ~np.array(off_tree)
+        placed, truths = np.array(nodes)[is_label], np.array(targets)[is_label]
+        share = Outcomes.of_nodes(tree, placed, truths).share_wrong
+        if share is not None:
+            scores["labels"] = share
+    return outcomes, scores

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from taxtune.cli.printing import note_arbiter
+from taxtune.cli.printing import note_arbiter, refuse_options
+from taxtune.cli.watch import watch_labels
 from taxtune.errors import DataError, command
 from taxtune.options import (
     ANSWERS_HELP,
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
+_FOR_ANSWERS = ("taxonomy", "llm", "verdicts_from", "similarity", "arbiter", "seed", "out")
+
 AuditedArgument = Annotated[
     str,
     typer.Argument(
-        metavar="RUN|FILE",
-        help=f"A run, or a file of answers. {ANSWERS_HELP.format('column answer')}",
+        metavar="RUN|FILE|LABELS",
+        help=f"A run, a file of answers, or labels. {ANSWERS_HELP.format('column answer')}",
     ),
 ]
 TreeOption = Annotated[str | None, opt("The taxonomy file.", "--taxonomy", "-t", shown="the run's")]
@@ -57,6 +60,14 @@ FromOption = Annotated[
     Literal["mlflow"] | None,
     opt("Sum up the verdicts that people gave in MLflow, on the run's traces.", "--from"),
 ]
+OfOption = Annotated[
+    Path | None,
+    opt("Watch the promise of this run, saved classifier or calibration on its LABELS."),
+]
+ByOption = Annotated[str | None, opt("With --of: a column or a rank whose groups are tested, too.")]
+GroupOption = Annotated[
+    str | None, opt("With --of: a column of groups (bursts), of which one image is drawn at most.")
+]
 AuditOutOption = Annotated[
     Path | None,
     opt("Folder for the verdicts and results.", shown="the run's folder, or FILE-audit"),
@@ -64,9 +75,13 @@ AuditOutOption = Annotated[
 
 
 def audit(
+    context: typer.Context,
     source: AuditedArgument,
+    of: OfOption = None,
+    by: ByOption = None,
+    group: GroupOption = None,
     taxonomy: TreeOption = None,
-    n: Annotated[int, opt("Number of answers to draw.", min=1)] = 60,
+    n: Annotated[int, opt("Number of answers, or of images, to draw.", min=1)] = 60,
     llm: JudgeOption = None,
     verdicts_from: FromOption = None,
     similarity: RunSimilarityOption = None,
@@ -83,16 +98,23 @@ def audit(
     The first call writes a sample to audit.csv. Write right, too general or wrong in its column
     verdict, and in the column node where the answer belongs, if you know it. Then run the same command
     again for the share of answers that are placed right, and the aliases that would help.
+
+    With --of, images to look at are drawn from labels and written to LABELS-audit.csv. Write what each
+    shows into its column truth and run the same command again, as often as you like: it says whether the
+    promise holds, is broken, or is not known yet. Labels of later images continue the watch.
     """
     from taxtune import atomic
     from taxtune.answers import AnswerSchema, read_answers
     from taxtune.audit.chat import judge_sample
     from taxtune.audit.feedback import read_feedback
     from taxtune.audit.sample import draw_sample, merge_verdicts, write_sample
-    from taxtune.audit.summary import summarise_audit
     from taxtune.models.arbiter import named_arbiter
-    from taxtune.report.output import publish
 
+    if of is not None:
+        refuse_options(context, _FOR_ANSWERS, "answers")
+        watch_labels(Path(source), of, n, by, group, as_json=as_json)
+        return
+    refuse_options(context, ("by", "group"), "labels, with --of")
     placing = _placing(source, taxonomy, similarity)
     if arbiter is not None:
         placing = replace(placing, arbiter=named_arbiter(arbiter))
@@ -122,15 +144,32 @@ def audit(
         sample, more = judge_sample(sample, placing.tree, model, cache_dir=cache_dir)
         notes += [*more, *_agreement(by_hand, sample)]
     write_sample(file, sample)
+    _sum_up(sample, file, placing, llm, notes, as_json=as_json)
+
+
+def _sum_up(
+    sample: pd.DataFrame,
+    file: Path,
+    placing: _Placing,
+    judge: str | None,
+    notes: list[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Prints what the verdicts on a sample come to, and writes the aliases that would help."""
+    from taxtune import atomic
+    from taxtune.audit.summary import summarise_audit
+    from taxtune.report.output import publish
+
     unjudged = int((sample["verdict"] == "").sum())
-    if unjudged and llm is None:
+    if unjudged and judge is None:
         note(
             f"{unjudged:,} answers in {file} have no verdict yet: write right, too general or wrong "
             "in the column verdict, then run the command again"
         )
     if unjudged == len(sample):
         return
-    report = summarise_audit(sample, judge=llm or "a person", notes=notes)
+    report = summarise_audit(sample, judge=judge or "a person", notes=notes)
     atomic.write_json(file.with_suffix(".json"), report.as_json())
     aliases = file.with_name(f"{file.stem}-aliases.csv")
     count = _write_aliases(sample, placing, aliases)
@@ -219,9 +258,8 @@ def _placing(source: str, taxonomy: str | None, similarity: str | None) -> _Plac
     if run is not None:
         return _placing_of_run(run[0], taxonomy, similarity)
     if taxonomy is None:
-        raise DataError(
-            "A file of answers needs a taxonomy.", file=source, remedy="Give it with -t TREE."
-        )
+        remedy = "Give it with -t TREE; for labels with a promise, --of RUN or --of CALIBRATION."
+        raise DataError("A file of answers needs a taxonomy.", file=source, remedy=remedy)
     file = Path(source)
     return _Placing(
         folder=file.with_name(f"{file.stem}-audit"),

@@ -33,6 +33,8 @@ _FOR_SCORES = (
     "taxonomy",
     "truth",
     "by",
+    "group",
+    "group_pattern",
     "out",
     "force",
     "image_column",
@@ -49,11 +51,15 @@ RunOrScores = Annotated[
         "label or with columns of images, labels and scores, or SpeciesNet's JSON.",
     ),
 ]
-RiskOption = Annotated[float, opt("The mean of 1 - hP to keep on new images: 0.02 is hP 0.98.")]
+RiskOption = Annotated[float, opt("What to keep on new images: 0.02 is hP 0.98, or 2 % of labels.")]
 ConfidenceOption = Annotated[
     float | None,
-    opt("Confidence that the risk is kept, by learn-then-test.", shown="none: in expectation"),
+    opt("How surely, by learn-then-test.", shown="none: in expectation; of labels 0.9"),
 ]
+PromiseOption = Annotated[
+    Literal["hp", "labels"], opt("What has the risk: 1 - hP, or labels given that are wrong.")
+]
+RankOption = Annotated[str | None, opt("Of labels: rank or depth, or deeper.", shown="any")]
 PolicyOption = Annotated[
     Literal["self_consistency", "posterior"] | None,
     opt("Several answers per image, or probabilities.", shown="the run's, or self_consistency"),
@@ -78,6 +84,16 @@ GroupsOption = Annotated[
         "each guaranteed."
     ),
 ]
+GroupColumnOption = Annotated[
+    str | None, opt("For scores: column of either table with what counts once, such as a burst.")
+]
+GroupPatternOption = Annotated[
+    str | None, opt("For scores: a regular expression of the group in an image's name.")
+]
+AddOption = Annotated[
+    Path | None,
+    opt("Also calibrate on what was labelled in this NAME-audit.csv of `taxtune audit`."),
+]
 CalibrationOutOption = Annotated[
     Path | None, opt("For scores: the file to write.", shown="calibration.json")
 ]
@@ -88,6 +104,8 @@ def calibrate(
     run: RunOrScores,
     risk: RiskOption,
     confidence_level: ConfidenceOption = None,
+    promise: PromiseOption = "hp",
+    rank: RankOption = None,
     policy: PolicyOption = None,
     samples: SamplesOption = None,
     data: DataOption = None,
@@ -98,6 +116,9 @@ def calibrate(
     taxonomy: TreeOption = None,
     truth: TruthOption = None,
     by: GroupsOption = None,
+    group: GroupColumnOption = None,
+    group_pattern: GroupPatternOption = None,
+    add: AddOption = None,
     out: CalibrationOutOption = None,
     image_column: ImageColumnOption = None,
     label_column: LabelColumnOption = None,
@@ -106,7 +127,7 @@ def calibrate(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a run's winner, or any classifier, back off by evidence: the mean of 1 - hP is at most the risk, guaranteed.
+    """Make a run's winner, or any classifier, back off by evidence, so that a risk is kept: guaranteed.
 
     Each image of a run goes to the deepest node whose share reaches a threshold: its share of several
     answers, or with --policy posterior of the probability that the model gives to the tree's names. The
@@ -115,8 +136,10 @@ def calibrate(
     interruption. Of a classifier's scores a threshold of their sum is chosen, on images whose
     labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images.
     """
+    from taxtune.audit.watch import read_added
     from taxtune.tuning.calibrate import CalibrationRun
 
+    added = None if add is None else read_added(add)
     if run.is_file():
         refuse_options(context, _FOR_RUNS, "a run")
         calibrate_file(
@@ -124,12 +147,17 @@ def calibrate(
             taxonomy,
             truth,
             out or Path("calibration.json"),
+            force=force,
+            as_json=as_json,
             risk=risk,
             confidence_level=confidence_level,
             by=by,
             columns=columns_of(context),
-            force=force,
-            as_json=as_json,
+            promise=promise,
+            rank=rank,
+            group=group,
+            group_pattern=group_pattern,
+            add=added,
         )
         return
     refuse_options(context, _FOR_SCORES, "a file of scores")
@@ -143,12 +171,16 @@ def calibrate(
         images=images or _IMAGES,
         recipe=recipe,
         answers=answers,
+        promise=promise,
+        rank=rank,
+        add=added,
     )
     calls, stored = work.cost()
+    units = "images" if work.groups.single else f"of {len(work.groups):,} groups"
     each = f"{work.policy.samples} answer{'' if work.policy.samples == 1 else 's'}"
     note(
         f"{len(work.examples):,} images ({work.described}) × {each} = {calls:,} VLM calls, "
-        f"{stored:,} of them in the store; at least {work.needed:,} images are needed"
+        f"{stored:,} of them in the store; at least {work.needed:,} {units} are needed"
     )
     if dry_run:
         return

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from taxtune.cli.printing import print_json, refuse_existing, tell
+from taxtune.cli.watch import tell_broken
 from taxtune.errors import DataError
 from taxtune.options import opt
 from taxtune.progress import note
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from taxtune.classifier.scores import ScoreCalibration
     from taxtune.metrics.outcomes import Outcomes
     from taxtune.metrics.statistics import Interval
-    from taxtune.policies import ThresholdLevel
+    from taxtune.policies import RiskGuarantee, ThresholdLevel
     from taxtune.report.output import Cell, Table
     from taxtune.tuning.calibrate import Calibration
 
@@ -74,9 +75,12 @@ def levels_table(
         title: The title of the table.
         needs: Returns what a node needs at a level.
     """
-    from taxtune.policies.risk import how_sure
+    from taxtune.policies import RiskGuarantee
+    from taxtune.policies.risk import LABELS_CONFIDENCE, how_sure
     from taxtune.report.output import Table
 
+    promise = RiskGuarantee.of(calibration)
+    grouped = calibration.units != calibration.images
     named = []
     for level in _shown_levels(calibration):
         named.append(("always the root" if level.threshold is None else needs(level), level))
@@ -85,7 +89,10 @@ def levels_table(
     rows: list[dict[str, Cell]] = []
     for name, level in named:
         outcomes = level.outcomes
-        share = outcomes.share_wrong
+        share = level.labels.share_wrong
+        per_image: dict[str, Cell] = {}
+        if grouped:
+            per_image = {"hP, images": level.image_hp, "hR, images": level.image_hr}
         verdict = "chosen" if level is calibration.chosen else "kept"
         rows.append(
             {
@@ -93,20 +100,29 @@ def levels_table(
                 "wrong": outcomes.wrong,
                 "general": outcomes.general,
                 "exact": outcomes.exact,
+                **outcomes.nothing,
                 _SHARE: None if share is None else 100 * share.estimate,
                 "hP": level.hp,
                 "hR": level.hr,
+                **per_image,
                 "risk at most": level.bound,
+                "labels wrong at most": level.labels_bound,
                 "verdict": verdict if level.kept else "",
             }
         )
     missing = ""
     if calibration.missing:
         missing = f"; {calibration.missing:,} more had no answer and were left out"
+    units = once = ""
+    if grouped:
+        units = f" in {calibration.units:,} groups ({promise.unit})"
+        once = f" hP, hR and what is at most so are per {promise.unit}, and without a promise per image."
     notes = [
-        f"{calibration.images:,} images: {calibration.source}{missing}.",
+        f"{calibration.images:,} images{units}: {calibration.source}{missing}.",
         f"General: right, but general. The risk is the mean of 1 - hP on new images, {limit}. hR on "
         "these images is a little high, since the threshold was chosen on them.",
+        f"Labels{promise.least_rank}: so many of new ones are wrong at most, "
+        f"{how_sure(calibration.confidence_level or LABELS_CONFIDENCE)} for each threshold on its own.{once}",
     ]
     digits = {_SHARE: 1}
     return Table.from_records("calibration", title, rows, digits=digits, notes=notes)
@@ -151,17 +167,17 @@ def guarantee(
     from taxtune.policies.risk import how_sure
     from taxtune.report.formatting import wrong_labels
 
-    level = calibration.confidence_level
+    promise = RiskGuarantee.of(calibration)
     if calibration.threshold is None:
         return (
-            f"Only always answering the root keeps the risk of {calibration.risk:g} "
-            f"{how_sure(level)}: it takes more images{more}."
+            f"Only always answering the root keeps the risk of {promise.risk:g} "
+            f"{how_sure(promise.confidence_level)}: it takes more images{more}."
         )
-    promise = RiskGuarantee(calibration.risk, level, calibration.images)
-    wrong = wrong_labels(calibration.chosen.outcomes)
+    wrong = wrong_labels(calibration.chosen.labels)
     return (
         f"A node needs {needs}: on new images of the same kind {promise}, for {cost}an hR of "
-        f"{calibration.chosen.hr:.3f}{groups}. On these images, {LABELS_WRONG}: {wrong}."
+        f"{calibration.chosen.hr:.3f}{groups}. On these images, "
+        f"{LABELS_WRONG}{promise.least_rank}: {wrong}."
     )
 
 
@@ -174,12 +190,9 @@ def calibrate_file(
     truth: Path | None,
     out: Path,
     *,
-    risk: float,
-    confidence_level: float | None,
-    by: str | None,
-    columns: Mapping[str, str | None],
     force: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Calibrates a file of scores, writes the calibration and prints it; see `calibrate_scores`."""
     from taxtune.atomic import check_folder, write_json
@@ -190,15 +203,7 @@ def calibrate_file(
         raise DataError("Scores are calibrated on a tree, with labels.", file=scores, remedy=remedy)
     refuse_existing(out, force=force)
     check_folder(out.parent)
-    calibration = calibrate_scores(
-        scores,
-        tree,
-        truth,
-        risk=risk,
-        confidence_level=confidence_level,
-        by=by,
-        columns=columns,
-    )
+    calibration = calibrate_scores(scores, tree, truth, **options)
     record = calibration.model_dump(mode="json")
     write_json(out, record, indent=None)
     if as_json:
@@ -248,6 +253,7 @@ def classify_file(
     out: Path | None,
     truth: Path | None,
     columns: Mapping[str, str | None],
+    on_broken: str,
 ) -> None:
     """Labels images by their scores; if their labels are known, says whether the risk is kept."""
     import pandas as pd
@@ -256,12 +262,15 @@ def classify_file(
     from taxtune.classifier.labels import csv_of, label_cells, write_labels
     from taxtune.classifier.scores import ScoreCalibration
     from taxtune.classifier.truth import compare_labels
+    from taxtune.policies import RiskGuarantee
 
     calibration = ScoreCalibration.read(file)
     if len(scores) != 1:
         raise DataError("A calibration of scores labels one file of scores.", value=scores)
     known = {} if truth is None else read_truth(truth, calibration.tree, columns)
+    broken, depth = tell_broken(file, on_broken)
     labels = calibration.classify(Path(scores[0]), columns)
+    labels = [label.up_to(depth, calibration.tree) for label in labels]
     frame = pd.DataFrame([label_cells(label) for label in labels], dtype=object)[[*_COLUMNS]]
     if out is None:
         print(csv_of(frame), end="")
@@ -270,13 +279,22 @@ def classify_file(
         note(f"the labels are in {out}")
     if truth is not None:
         rows = [(label.image, label.placement, label.off_tree) for label in labels]
-        outcomes, means = compare_labels(rows, known, calibration.tree, truth)
-        tell_truth(outcomes, means, calibration.risk)
+        promise = RiskGuarantee.of(calibration)
+        outcomes, means = compare_labels(rows, known, calibration.tree, truth, promise)
+        tell_truth(outcomes, means, promise)
+    if broken:
+        tell(broken)
 
 
-def tell_truth(outcomes: Outcomes, scores: Mapping[str, Interval], risk: float | None) -> None:
-    """Prints how labels compare with the true ones, and whether a risk is kept, if there is one."""
+def tell_truth(
+    outcomes: Outcomes, scores: Mapping[str, Interval], promise: RiskGuarantee | None
+) -> None:
+    """Prints how labels compare with the true ones, and whether what is promised is kept on them.
+
+    It counts each image, whatever groups were counted for the promise.
+    """
     from taxtune.metrics.outcomes import LABELS_WRONG
+    from taxtune.metrics.statistics import Interval
     from taxtune.report.formatting import interval, number, wrong_labels
 
     images = outcomes.images + outcomes.missing
@@ -284,13 +302,22 @@ def tell_truth(outcomes: Outcomes, scores: Mapping[str, Interval], risk: float |
         f"{images:,} images with a true label: {outcomes.wrong:,} wrong, {outcomes.general:,} "
         f"right, but general, {outcomes.exact:,} exact, {outcomes.missing:,} without an answer"
     )
+    if outcomes.nothing:
+        tell("; ".join(f"{name}: {count:,}" for name, count in outcomes.nothing.items()))
     without = outcomes.images - outcomes.labels
     tell(f"{LABELS_WRONG}: {wrong_labels(outcomes)}; {without:,} answers give no label")
     hp, hr = scores["hp"], scores["hr"]
     tell(f"hP {number(hp.estimate)} ({interval(hp)}), hR {number(hr.estimate)} ({interval(hr)})")
-    if risk is not None:
-        verdict = "kept" if 1 - hp.estimate <= risk else "not kept"
-        tell(
-            f"1 - hP is {1 - hp.estimate:.4f} ({1 - hp.high:.4f} to {1 - hp.low:.4f}) on average, "
-            f"so that the risk of {risk:g} is {verdict} on these"
-        )
+    if promise is None:
+        return
+    what, share = "1 - hP", Interval(1 - hp.estimate, 1 - hp.high, 1 - hp.low)
+    if promise.promise == "labels":
+        if "labels" not in scores:
+            return
+        what, share = f"the share of wrong labels{promise.least_rank}", scores["labels"]
+    verdict = "kept" if share.estimate <= promise.risk else "not kept"
+    each = "" if promise.unit == "image" else f", per image and not per {promise.unit}"
+    tell(
+        f"{what} is {share.estimate:.4f} ({share.low:.4f} to {share.high:.4f}) on average, "
+        f"so that the risk of {promise.risk:g} is {verdict} on these{each}"
+    )

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -22,6 +23,7 @@ from taxtune.cli.classifier_scores import (
     tell_truth,
 )
 from taxtune.cli.printing import note_arbiter, refuse_existing, refuse_options, tell
+from taxtune.cli.watch import OnBrokenOption, tell_broken
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import ForceOption, opt
 from taxtune.progress import note
@@ -37,7 +39,7 @@ __all__ = ["classify", "named_classifier", "serve"]
 _UNSURE = 0.8
 #: Seconds that requests have to end after Ctrl-C.
 _GRACE = 5
-_FOR_RUNS = ("candidates", "review_below", "settings", "policy")
+_FOR_RUNS = ("candidates", "boxes", "review_below", "settings", "policy")
 _FOR_SCORES = ("label_column", "score_column")
 
 PolicyOption = Annotated[
@@ -70,6 +72,10 @@ CandidatesOption = Annotated[
     Path | None,
     opt("Another classifier's scores of the images, for a prompt that asks for candidates."),
 ]
+BoxesOption = Annotated[
+    Path | None,
+    opt("MegaDetector's JSON file: each of its boxes is cut out, asked about and has a row."),
+]
 LabelsOutOption = Annotated[
     Path | None, opt("Write the labels to this file: .csv or .jsonl.", shown="CSV on stdout")
 ]
@@ -95,6 +101,7 @@ def classify(
     image_column: ImageColumnOption = None,
     candidates: CandidatesOption = None,
     out: LabelsOutOption = None,
+    boxes: BoxesOption = None,
     policy: PolicyOption = "run",
     review_below: ReviewBelowOption = None,
     settings: ModelSetOption = None,
@@ -102,6 +109,7 @@ def classify(
     label_column: LabelColumnOption = None,
     score_column: ScoreColumnOption = None,
     truth_column: TruthLabelsOption = None,
+    on_broken: OnBrokenOption = "say",
     force: ForceOption = False,
 ) -> None:
     """Label images with a run's winner (its prompt, model, mapper and policy), or by a classifier's calibrated scores.
@@ -113,36 +121,39 @@ def classify(
     are kept as they come, so the same command continues after an interruption. Of scores rows have image, placement,
     rank, confidence (the share of the scores) and failure.
     """
-    from taxtune.answers.classifier_scores import read_truth
-    from taxtune.classifier.truth import match_truth
+    from taxtune.data.boxes import Boxes
     from taxtune.tuning.calibrate import CALIBRATION
 
     written = [] if out is None else [out]
     if run.is_file():
         _check_files(written, images, force=force)
         refuse_options(context, _FOR_RUNS, "a run")
-        classify_file(run, images, out, truth, columns_of(context))
+        classify_file(run, images, out, truth, columns_of(context), on_broken)
         return
     if out is not None:
-        written.append(_review_file(out))
+        written += [_beside(out, name) for name in ("review", "photos", "groups")]
     _check_files(written, images, force=force)
     refuse_options(context, _FOR_SCORES, "scores")
-    classifier = named_classifier(run, policy, settings)
+    classifier = named_classifier(run, policy, settings, on_broken)
     if review_below is None:
         # No label of a calibrated policy has less than its threshold, and with that the guarantee
         # was made.
         review_below = _UNSURE if classifier.guarantee is None else 0.0
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")
+    if boxes is not None:
+        if classifier.boxes is None:
+            note("the run was asked about whole photos, and is now asked about boxes of them")
+        classifier.boxes = replace(classifier.boxes or Boxes(), file=boxes)
     listed = _listed(classifier, images, image_column, candidates)
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
-        known = read_truth(truth, classifier.taxonomy, columns_of(context))
-        match_truth(listed["image"], known, truth)
+        known = _known(listed, truth, classifier, columns_of(context))
     labels = _labels(classifier, listed, review_below, _answers(run, out), printed=out is None)
     note_arbiter(classifier.mapper)
     if out is not None:
         _write(labels, out)
+        _write_joined(labels, out, classifier)
     has_failed = labels["failure"].notna().all()
     if truth is not None and not has_failed:
         _tell_truth(labels, classifier, known, truth)
@@ -156,13 +167,31 @@ def _listed(
     classifier: Classifier, images: list[str], column: str | None, candidates: Path | None
 ) -> pd.DataFrame:
     """Returns the images that are named, with what is known of them."""
+    from taxtune.classifier.joined import list_boxes, list_groups
     from taxtune.classifier.labels import list_images
     from taxtune.init.source import find_images
 
     listed = list_images(images, partial(find_images, image_column=column))
     if candidates is not None:
         listed["candidates"] = _candidates(classifier, candidates, listed["image"].tolist())
-    return listed
+    return list_boxes(list_groups(listed, classifier.group), classifier.boxes)
+
+
+def _known(
+    listed: pd.DataFrame, truth: Path, classifier: Classifier, columns: dict[str, str | None]
+) -> dict[str, int]:
+    """Returns the true node of each image, where it is known; of a box that of its photo."""
+    from taxtune.answers.classifier_scores import read_truth
+    from taxtune.classifier.truth import match_truth
+
+    known = read_truth(truth, classifier.taxonomy, columns, classifier.words)
+    photos = listed["photo" if classifier.has_boxes(listed) else "image"]
+    matches = match_truth(photos, known, truth)
+    found = {}
+    for image, photo in zip(listed["image"], photos, strict=True):
+        if photo in matches:
+            found[image] = known[matches[photo]]
+    return found
 
 
 def _labels(
@@ -174,23 +203,27 @@ def _labels(
     printed: bool,
 ) -> pd.DataFrame:
     """Returns the labels of images, which are printed as they come, if they are printed."""
-    from taxtune.classifier.labels import csv_of, label_images
+    from taxtune.classifier.labels import WORKING, csv_of, label_images
     from taxtune.models import AnswerStore, check_model
 
     for asked in (classifier.model, getattr(classifier.mapper.arbiter, "llm", None)):
         for text in [] if asked is None else check_model(asked):
             note(text)
     calls = classifier.policy.samples
-    plan = f"{len(listed):,} image{'' if len(listed) == 1 else 's'}"
+    asked = len(listed)
+    plan = f"{asked:,} image{'' if asked == 1 else 's'}"
+    if classifier.has_boxes(listed):
+        asked = int((listed["image"] != listed["photo"]).sum())
+        plan = f"{asked:,} boxes in {listed['photo'].nunique():,} photos"
     if calls > 1:
-        plan += f" × {calls} answers = {len(listed) * calls:,} VLM calls"
+        plan += f" × {calls} answers = {asked * calls:,} VLM calls"
     if answers is not None:
         plan += f"; answers are kept in {answers}"
     note(plan)
 
     def show(rows: pd.DataFrame) -> None:
         is_first = rows.index[0] == listed.index[0]
-        print(csv_of(rows.drop(columns=["again", "why"]), header=is_first), end="")
+        print(csv_of(rows.drop(columns=list(WORKING)), header=is_first), end="")
 
     with nullcontext() if answers is None else AnswerStore(answers) as store:
         return label_images(
@@ -202,24 +235,38 @@ def _labels(
         )
 
 
-def _review_file(out: Path) -> Path:
-    return out.with_name(f"{out.stem}-review{out.suffix}")
+def _beside(out: Path, name: str) -> Path:
+    return out.with_name(f"{out.stem}-{name}{out.suffix}")
 
 
 def _write(labels: pd.DataFrame, out: Path) -> None:
     """Writes the labels, and those to review beside them, the least sure first."""
-    from taxtune.classifier.labels import write_labels
+    from taxtune.classifier.labels import WORKING, write_labels
 
-    write_labels(labels.drop(columns=["again", "why"]), out)
+    write_labels(labels.drop(columns=list(WORKING)), out)
     # What has no label comes first, then labels by their confidence.
     sureness = labels[["confidence", "placement_confidence"]].astype(float).min(axis=1)
     sureness = sureness.where(labels["why"].isin(["doubtful", "unsure"]), -1.0)
     order = sureness[labels["why"].notna()].sort_values(kind="stable").index
-    unsure = labels.loc[order].drop(columns="again")
+    unsure = labels.loc[order].drop(columns=["again", "evidence"])
     unsure.insert(0, "why", unsure.pop("why"))
-    review = _review_file(out)
+    review = _beside(out, "review")
     write_labels(unsure, review)
     note(f"the labels are in {out}, those to review in {review}, the least sure first")
+
+
+def _write_joined(labels: pd.DataFrame, out: Path, classifier: Classifier) -> None:
+    """Writes a row for each photo that has boxes, and for each group, beside the labels."""
+    from taxtune.classifier.joined import GROUP, PHOTO, join_labels
+    from taxtune.classifier.labels import write_labels
+
+    group = GROUP if GROUP in labels else classifier.group
+    photo = PHOTO if classifier.has_boxes(labels) else None
+    for column, name in ((photo, "photos"), (group, "groups")):
+        if column is not None and column in labels:
+            file = _beside(out, name)
+            write_labels(join_labels(labels, column, classifier.taxonomy), file)
+            note(f"a label for each {column} is in {file}")
 
 
 def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[list[str]]:
@@ -234,8 +281,10 @@ def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[l
     return [candidates.get(image, []) for image in images]
 
 
-def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Classifier:
-    """Returns the classifier that a folder, --policy and --set name.
+def named_classifier(
+    run: Path, policy: str, settings: list[str] | None, on_broken: str = "say"
+) -> Classifier:
+    """Returns the classifier that a folder, --policy, --set and --on-broken name.
 
     Raises:
         TaxtuneError: If there is none, or it cannot be so.
@@ -245,12 +294,15 @@ def named_classifier(run: Path, policy: str, settings: list[str] | None) -> Clas
     from taxtune.recipe_file import parse_override
 
     overrides = dict(map(parse_override, settings or ()))
-    return load_classifier(
+    classifier = load_classifier(
         run,
         calibrated=policy == "calibrated",
         policy=Single() if policy == "direct" else None,
         settings=overrides,
     )
+    if classifier.guarantee is not None:
+        classifier.broken, classifier.deepest = tell_broken(run, on_broken)
+    return classifier
 
 
 def _check_files(files: list[Path], images: list[str], *, force: bool) -> None:
@@ -295,9 +347,9 @@ def _tell_truth(
     rows = []
     for image, path, off_tree in labels[["image", "placement", "off_tree"]].values.tolist():
         rows.append((image, path, as_child and bool(off_tree)))
-    outcomes, scores = compare_labels(rows, known, classifier.taxonomy, truth)
     promise = classifier.guarantee
-    tell_truth(outcomes, scores, None if promise is None else promise.risk)
+    outcomes, scores = compare_labels(rows, known, classifier.taxonomy, truth, promise)
+    tell_truth(outcomes, scores, promise)
 
 
 def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iterator[str]:
@@ -313,6 +365,9 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
     places = [f"{count:,} at {rank}" for rank, count in ranks.items()]
     images = f"{len(labels):,} image{'' if len(labels) == 1 else 's'}"
     yield f"{images}: {', '.join(places) or 'none below the root'}"
+    if classifier.has_boxes(labels):
+        empty = (labels["box"].isna() & labels["failure"].isna()).sum()
+        yield f"{empty:,} photos without a box are on the root, and nothing was asked about them"
     why = labels["why"].value_counts()
     if len(why):
         limits = {
@@ -324,6 +379,8 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
         yield f"{why.sum():,} to review: {', '.join(reasons)}"
     if classifier.guarantee is not None:
         yield f"on images like those of the calibration {classifier.guarantee}"
+        if classifier.broken:
+            yield classifier.broken
     again = labels["again"].sum()
     if again:
         yield f"{again:,} may get an answer if you run the same command again (with --force)"
@@ -344,6 +401,7 @@ def serve(
     ] = "127.0.0.1",
     policy: PolicyOption = "run",
     settings: ModelSetOption = None,
+    on_broken: OnBrokenOption = "say",
 ) -> None:
     """Serve a run's winner on a page in the browser, and over HTTP, until Ctrl-C.
 
@@ -360,7 +418,7 @@ def serve(
     with _listening(host, port) as listener:
         own_address, own_port, *_ = listener.getsockname()
         address = f"http://{f'[{host}]' if ':' in host else host}:{own_port}"
-        loaded = named_classifier(classifier, policy, settings)
+        loaded = named_classifier(classifier, policy, settings, on_broken)
         served = ServedClassifier(loaded, content_only=True)
         note("Loading the model")
         served.load()

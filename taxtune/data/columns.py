@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from taxtune.errors import DataError
 from taxtune.tables import column_key
 
-__all__ = ["ANSWERS", "IMAGES", "LABELS", "TRUTHS", "find_column", "named"]
+__all__ = [
+    "ANSWERS",
+    "BOXES",
+    "IMAGES",
+    "LABELS",
+    "TRUTHS",
+    "find_column",
+    "like_groups",
+    "named",
+]
 
 #: Usual names of columns of image files.
 IMAGES = (
@@ -23,6 +33,8 @@ IMAGES = (
     "img_path",
     "img",
 )
+#: Usual names of columns of boxes.
+BOXES = ("box", "bbox", "bounding_box")
 #: Usual names of columns of labels.
 LABELS = (
     "label",
@@ -69,11 +81,20 @@ ANSWERS = (
     "reply",
     "answer",
 )
+# Usual names of columns of what several images may show.
+_GROUPS = re.compile(
+    "(burst|seq(uence)?|event|session|deployment|camera|individual|subject|patient|specimen|product)(_?id)?"
+)
 
 
 def named(columns: Sequence[str], usual: Sequence[str]) -> list[str]:
     """Returns the columns that have one of the usual names, in the order of these."""
     return [name for known in usual for name in columns if column_key(name) == known]
+
+
+def like_groups(columns: Iterable[str]) -> list[str]:
+    """Returns the columns that are called as if their images belong together."""
+    return [name for name in columns if _GROUPS.fullmatch(column_key(name))]
 
 
 def find_column(

@@ -76,7 +76,7 @@ def checked_images(encoder: ClipEncoder, files: Sequence[Path]) -> list[str]:
     identity = _identity_with_preprocessing(encoder)
     vectors = VectorStore(encoder.cache_dir).get(identity, list(hashes.values()))
     new = [file for file, vector in zip(hashes, vectors, strict=True) if vector is None]
-    hashes.update(check_images(new))
+    hashes.update({file: checked.sha256 for file, checked in check_images(new).items()})
     return [hashes[file] for file in files]
 
 

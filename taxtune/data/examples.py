@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from taxtune.data.boxes import Box, Boxes, Part, cut_box
 from taxtune.data.context import EXIF, exif_values
+from taxtune.data.copies import find_copies
+from taxtune.data.grouping import BURST, FOLDER, find_bursts, likely_groups, with_groups
 from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
 from taxtune.data.sources import (
@@ -22,11 +25,25 @@ from taxtune.data.sources import (
 )
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
 from taxtune.images import check_images, is_image_data, store_image
+from taxtune.metrics.groups import Groups
 from taxtune.progress import note
+from taxtune.settings import LabelWords
+from taxtune.tables import csv_text
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
-__all__ = ["Example", "distinct", "load_examples", "note_repeated"]
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = [
+    "Example",
+    "copies_csv",
+    "distinct",
+    "groups_in_words",
+    "joined",
+    "load_examples",
+    "note_repeated",
+]
 
 # Of more images only those that are drawn are read.
 _LARGE = 10_000
@@ -51,6 +68,10 @@ class Example:
             column.
         group: The name of the group of images that it belongs to, see `taxtune.metrics.groups`; ""
             for one of its own.
+        copy_of: The id of the first image that shows the same photo; "" if it is none's copy.
+        thumbnail: The pixels of the photo in little; b"" until the file is read.
+        cut_from: The photo that the image is cut out of; None for a whole one.
+        box: The box in it, relative to the upright photo.
     """
 
     id: str
@@ -60,6 +81,20 @@ class Example:
     sha256: str = ""
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)
     group: str = ""
+    copy_of: str = ""
+    thumbnail: bytes = field(default=b"", repr=False, compare=False)
+    cut_from: Path | None = None
+    box: Box | None = None
+
+    @property
+    def photo(self) -> Path:
+        """The file that the camera wrote: the image, or what it is cut out of."""
+        return self.cut_from or self.image
+
+    @property
+    def name(self) -> str:
+        """What people know the image by: its file's name, of a box with its number: "1.jpg#2"."""
+        return self.photo.name + (self.id[self.id.rindex("#") :] if self.box else "")
 
 
 def load_examples(
@@ -76,6 +111,9 @@ def load_examples(
     part: Domain | None = None,
     skip_broken: bool = False,
     columns: Sequence[str] = (),
+    words: LabelWords | None = None,
+    group: str | None = None,
+    boxes: Boxes | None = None,
 ) -> list[Example]:
     """Reads a source of labelled images and finds the node of every label.
 
@@ -98,6 +136,10 @@ def load_examples(
         part: What `taxonomy` is a part of. Labels elsewhere on the whole tree are left out.
         skip_broken: Leave out, and note, images that are missing or unreadable. All are decoded.
         columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
+        words: What labels say that no tree has; None for the words that are usual.
+        group: Which images belong together, as in a recipe (`data.group`).
+        boxes: Where the boxes of the photos are: each is an example of its own, whose crop is
+            written to `folder`. Photos without a box are left out and counted.
 
     Returns:
         The examples, in the order of the source, each image once. Every image has been decoded,
@@ -110,24 +152,30 @@ def load_examples(
         ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
     opened = _Opened.of(source, kind, images)
-    further = [column for column in columns if column not in EXIF]
+    wanted = _columns(columns, group, boxes)
     records: list[Record] = []
     problems = Problems()
     with problems.gathered():
-        records += opened.records(image_column, label_column, pattern, further)
+        records += opened.records(image_column, label_column, pattern, wanted)
     if not records:
         problems.tell()
         raise DataError("There are no images in the data.", file=opened.name)
-    placed = _placed(records, taxonomy, part, domain, opened.name, problems)
+    finder = LabelFinder(taxonomy, part, words)
+    records = with_groups(records, group, finder if opened.kind == "folder" else None)
+    placed = _placed(records, finder, taxonomy, part, domain, opened.name, problems)
     examples = _stored(placed, opened, None if folder is None else Path(folder))
-    if skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
+    if boxes is not None:
+        examples = _boxed(examples, placed, opened, boxes, folder, skip_broken, problems)
+    elif skip_broken or (opened.kind != "inat21" and len(examples) <= _LARGE):
         examples = _decoded(examples, placed, opened, skip_broken, problems)
     with problems.gathered():
         labelled = [example for example in examples if example.target != _UNKNOWN]
         kept, repeated = distinct(labelled, source=opened.name)
     problems.tell()
     note_repeated(repeated)
-    return _with_exif(kept, columns)
+    grouped = _grouped(kept, group, opened.name)
+    _note_labels(grouped, taxonomy)
+    return _with_context(grouped, columns)
 
 
 class _Opened(NamedTuple):
@@ -178,6 +226,16 @@ class _Opened(NamedTuple):
         )
 
 
+def _columns(columns: Sequence[str], group: str | None, boxes: Boxes | None) -> list[str]:
+    """Returns the columns of the source that are needed besides those of images and labels."""
+    wanted = [column for column in columns if column not in EXIF]
+    if group not in (None, FOLDER, BURST):
+        wanted.append(group)
+    if boxes is not None and boxes.file is None:
+        wanted.append(boxes.column)
+    return wanted
+
+
 def _kind_of(path: Path) -> str:
     if path.is_dir():
         return "folder"
@@ -186,6 +244,7 @@ def _kind_of(path: Path) -> str:
 
 def _placed(
     records: Sequence[Record],
+    finder: LabelFinder,
     taxonomy: Taxonomy,
     part: Domain | None,
     domain: int | None,
@@ -193,7 +252,7 @@ def _placed(
     problems: Problems,
 ) -> list[tuple[Record, int]]:
     """Returns the records with their nodes, without those outside of the part and the domain."""
-    nodes = _find_nodes(records, taxonomy, part, source, problems)
+    nodes = _find_nodes(records, finder, taxonomy, source, problems)
     placed = []
     outside: Counter[str] = Counter()
     for record in records:
@@ -209,10 +268,12 @@ def _placed(
     # Looked up once for each node: of iNaturalist there are millions of records.
     known = {node for _, node in placed if node != _UNKNOWN}
     nodes_inside = {node for node in known if taxonomy.is_ancestor(domain, node)}
+    # An empty frame shows nothing of the domain, and is no image of anything else.
+    empty = finder.empty({record.label for record, node in placed if node == taxonomy.root})
     inside = []
     outside.clear()
     for record, node in placed:
-        if node == _UNKNOWN or node in nodes_inside:
+        if node == _UNKNOWN or node in nodes_inside or record.label in empty:
             inside.append((record, node))
         else:
             outside[record.label] += 1
@@ -238,7 +299,14 @@ def _stored(
             faults.append(f"  {record.where}: {error}")
             continue
         examples.append(
-            Example(id=id, image=file, label=record.label, target=node, context=record.cells)
+            Example(
+                id=id,
+                image=file,
+                label=record.label,
+                target=node,
+                context=record.cells,
+                group=record.group,
+            )
         )
     if faults:
         listed = "\n".join(shortened(faults, 20))
@@ -271,6 +339,7 @@ def _decoded(
     opened: _Opened,
     skip_broken: bool,
     problems: Problems,
+    then: Callable[[Path, Image.Image], None] | None = None,
 ) -> list[Example]:
     """Returns the examples whose images can be decoded, with their content hashes.
 
@@ -283,23 +352,110 @@ def _decoded(
         for example, (record, _) in zip(examples, placed, strict=True):
             named[example.image] = f"{file}, {record.where}"
     files = [example.image for example in examples]
-    hashes = check_images(files, named_in=named, skip_broken=skip_broken, problems=problems)
-    if not hashes and not problems:
+    checked = check_images(
+        files, named_in=named, skip_broken=skip_broken, problems=problems, then=then
+    )
+    if not checked and not problems:
         message = f"None of the {len(examples):,} images can be used."
         raise ImageError(message, file=opened.name, remedy="Check the paths.")
-    there = [example for example in examples if example.image in hashes]
-    return [replace(example, sha256=hashes[example.image]) for example in there]
+    there = [example for example in examples if example.image in checked]
+    return [replace(example, **checked[example.image]._asdict()) for example in there]
 
 
-def _with_exif(examples: list[Example], columns: Sequence[str]) -> list[Example]:
-    """Returns the examples with what of `EXIF` is wanted out of their files."""
-    if not any(column in EXIF for column in columns):
+def _boxed(
+    examples: Sequence[Example],
+    placed: Sequence[tuple[Record, int]],
+    opened: _Opened,
+    boxes: Boxes,
+    folder: str | Path | None,
+    skip_broken: bool,
+    problems: Problems,
+) -> list[Example]:
+    """Returns an example for each box of the photos, with its crop; none if a box cannot be used."""
+    if folder is None:
+        remedy = "Give `folder`, the folder to write them to."
+        raise DataError("Boxes are cut out into files.", file=opened.name, remedy=remedy)
+    parts: list[Part] = []
+    with problems.gathered():
+        parts += boxes.find(
+            names=[example.id for example in examples],
+            photos=[example.image for example in examples],
+            cells=[record.cells.get(boxes.column) for record, _ in placed],
+            rows=[record.where for record, _ in placed],
+        )
+    uncut = []
+    records = []
+    missed = []
+    groups: dict[Path, str] = {}
+    wanted: dict[Path, list[Box]] = {}
+    for part in parts:
+        photo = examples[part.place]
+        if not isinstance(part.box, Box):
+            missed.append(photo.target > 0)
+            continue
+        group = groups.setdefault(photo.image, photo.group or photo.id)
+        uncut.append(replace(photo, id=part.name, group=group, cut_from=photo.image, box=part.box))
+        records.append(placed[part.place])
+        wanted.setdefault(photo.image, []).append(part.box)
+    if parts and not uncut:
+        raise DataError("None of the photos has a box.", file=opened.name)
+    if missed:
+        note(
+            f"{opened.name}: {len(missed):,} photos without a box are left out, "
+            f"{sum(missed):,} of them with a label below the root"
+        )
+    crops: dict[tuple[Path, Box | None], Path] = {}
+
+    def cut(photo: Path, image: Image.Image) -> None:
+        for box in wanted[photo]:
+            crops[photo, box] = cut_box(image, box, boxes.margin, Path(folder))
+
+    cut_out = []
+    for example in _decoded(uncut, records, opened, skip_broken, problems, cut):
+        crop = crops[example.photo, example.box]
+        cut_out.append(replace(example, image=crop, sha256=crop.stem))
+    return cut_out
+
+
+def _with_context(examples: list[Example], columns: Sequence[str]) -> list[Example]:
+    """Returns the examples with their cells of columns, those of `EXIF` out of their files."""
+    if not columns and not any(example.context for example in examples):
         return examples
     complete = []
     for example in examples:
-        context = {**example.context, **exif_values(example.image, columns)}
+        known = {**example.context, **exif_values(example.photo, columns)}
+        context = {column: known[column] for column in columns}
         complete.append(replace(example, context=context))
     return complete
+
+
+def _grouped(examples: list[Example], group: str | None, source: str) -> list[Example]:
+    """Returns the examples in their groups: copies of a photo, and bursts where these are wanted.
+
+    It is noted where there is no setting `data.group`, and one would make groups.
+
+    Raises:
+        DataError: If bursts are wanted, and no file says when it was taken.
+    """
+    files = [example.photo for example in examples]
+    if group == BURST:
+        bursts = find_bursts(files)
+        if not any(bursts):
+            message = "No photo says in its EXIF when it was taken."
+            remedy = "Name a column of the data with the bursts, or leave out data.group."
+            raise DataError(message, file=source, value=BURST, remedy=remedy)
+        burst = iter(bursts)
+        examples = [replace(example, group=next(burst) or example.group) for example in examples]
+    elif group is None and all(example.sha256 for example in examples):
+        likely = likely_groups([example.context for example in examples], files)
+        if likely is not None:
+            setting, names = likely
+            note(
+                f"{len(names):,} images are of {len(Groups.of(names)):,} groups by {setting!r}: "
+                f"with `data.group: {setting}` each is in one split and counts once, as images "
+                "that are alike must."
+            )
+    return joined(examples)
 
 
 def distinct(
@@ -330,12 +486,83 @@ def distinct(
     return list(first.values()), others
 
 
+def joined(examples: Sequence[Example]) -> list[Example]:
+    """Returns examples with the copies of a photo in one group, named after the first image's."""
+    from networkx.utils import UnionFind
+
+    thumbnails = []
+    known: set[Path] = set()
+    for example in examples:
+        is_new = bool(example.thumbnail) and example.photo not in known
+        thumbnails.append(example.thumbnail if is_new else b"")
+        if is_new:  # boxes of a photo are in one group already
+            known.add(example.photo)
+    copies = find_copies(thumbnails)
+    if not copies:
+        return list(examples)
+    keys = [example.group or example.id for example in examples]
+    groups = UnionFind()
+    for copy, first in copies.items():
+        groups.union(keys[first], keys[copy])
+    names: dict[str, str] = {}
+    found = []
+    for number, (example, key) in enumerate(zip(examples, keys, strict=True)):
+        if number in copies and not example.copy_of:
+            example = replace(example, copy_of=examples[copies[number]].id)
+        if key in groups.parents:
+            example = replace(example, group=names.setdefault(groups[key], key))
+        found.append(example)
+    return found
+
+
 def note_repeated(repeated: Sequence[Example]) -> None:
     """Notes which images are passed over since others show the same."""
     if repeated:
         count = "1 image is" if len(repeated) == 1 else f"{len(repeated)} images are"
         names = _some([example.id for example in repeated])
         note(f"{count} listed more than once with the same label: {names}. Each is used once.")
+
+
+def _note_labels(examples: Sequence[Example], taxonomy: Taxonomy) -> None:
+    """Notes the photos of which one copy has another label, and no group above or below it."""
+    copies = [example for example in examples if example.copy_of and not example.box]
+    first = {example.id: example for example in examples} if copies else {}
+    found = []
+    for copy in copies:
+        original = first[copy.copy_of]
+        ends = (original.target, copy.target)
+        if taxonomy.common_ancestor(set(ends)) not in ends:
+            found.append(
+                f"{original.id} is {original.label!r} and its copy {copy.id} {copy.label!r}"
+            )
+    if found:
+        named = "; ".join(shortened(found, 5))
+        note(f"Copies of a photo have different labels: {named}. Correct one of each two.")
+
+
+def copies_csv(examples: Iterable[Example]) -> str:
+    """Returns a row for each copy of a photo, with what it is a copy of; "" if there are none."""
+    known = {example.id: example for example in examples}
+    rows = []
+    for copy in known.values():
+        if copy.copy_of:
+            first = known[copy.copy_of]
+            rows.append((copy.id, copy.label, first.id, first.label))
+    columns = ("image", "label", "copy_of", "label_of_first")
+    return csv_text(columns, rows) if rows else ""
+
+
+def groups_in_words(examples: Sequence[Example], group: str | None, file: str) -> str:
+    """Returns the numbers of groups by a setting and of copies, which a file lists; "" for none."""
+    parts = []
+    if group is not None:
+        groups = Groups.of([example.group for example in examples])
+        parts.append(f"{len(groups):,} groups by {group} of {len(examples):,} images")
+    copies = sum(bool(example.copy_of) for example in examples)
+    if copies:
+        are = "image is a copy of another" if copies == 1 else "images are copies of others"
+        parts.append(f"{copies:,} {are} ({file})")
+    return "; ".join(parts)
 
 
 def _some(names: Sequence[str], limit: int = 5) -> str:
@@ -348,8 +575,8 @@ def _some(names: Sequence[str], limit: int = 5) -> str:
 
 def _find_nodes(
     records: Sequence[Record],
+    finder: LabelFinder,
     taxonomy: Taxonomy,
-    part: Domain | None,
     source: str,
     problems: Problems,
 ) -> Mapping[tuple[Reference, ...], int | None]:
@@ -361,7 +588,6 @@ def _find_nodes(
     nodes: dict[tuple[Reference, ...], int | None] = {}
     reasons: dict[tuple[Reference, ...], str] = {}
     phrases: dict[tuple[Reference, ...], str] = {}
-    finder = LabelFinder(taxonomy, part)
     counts = Counter(record.references for record in records)
     for references in counts:
         try:
@@ -371,7 +597,7 @@ def _find_nodes(
             reasons[references] = f"{error.message} {error.remedy or ''}".strip()
             continue
         if unnamed is not None:
-            phrases[references], node = unnamed
+            _, node, phrases[references] = unnamed
         if node is None:
             reasons[references] = ""
         else:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from taxtune.errors import TaxonomyError
 from taxtune.mapping.normalize import fold_words
+from taxtune.settings import LabelWords
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -33,11 +34,9 @@ UNNAMED = (
     "A photo that shows nothing of the tree may have its root as its label, one of an unnamed kind the group above; "
     "leave out rows that nobody can label."
 )
-# What labels say that name nothing, in front of or after a name or alone.
-_NOTHING = frozenset({"blank", "empty", "none", "nothing", "there", "background"})
-_UNKNOWN = frozenset(
-    {"unidentified", "unknown", "unnamed", "undetermined", "indeterminate", "indet", "sp", "spp"}
-)
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+# "Blank image" says no more than "blank".
+_PICTURES = frozenset({"frame", "image", "photo", "photograph", "picture"})
 _NUMBER = re.compile(r"^\d+[.\s-]+(?=.*[^\W\d])")
 # A possessive that lost its apostrophe: "Wilson_s_Warbler".
 _LOST_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[ _-]+s(?=[ _-]|$)")
@@ -84,14 +83,22 @@ class LabelFinder:
     Args:
         taxonomy: The tree that labels are on.
         part: What it is a part of; None for the whole.
+        words: What labels say that no tree has; None for the words that are usual.
 
     Attributes:
         leaves: The labels that several nodes have, of which the leaf is meant: all others are above
             it.
     """
 
-    def __init__(self, taxonomy: Taxonomy, part: Domain | None = None) -> None:
+    def __init__(
+        self, taxonomy: Taxonomy, part: Domain | None = None, words: LabelWords | None = None
+    ) -> None:
         self.leaves: set[str] = set()
+        words = words or LabelWords()
+        denials = [f"no {name}" for name in taxonomy.names(taxonomy.root)]
+        self._kinds = dict.fromkeys(map(_phrase, words.left_out), "left_out")
+        self._kinds |= dict.fromkeys(map(_phrase, [*words.nothing, *denials]), "nothing")
+        self._around = [[*map(_fold, _WORD.findall(phrase))] for phrase in words.unnamed]
         self._part = part
         self._names = [_Names(taxonomy)]
         if part is not None:
@@ -127,28 +134,53 @@ class LabelFinder:
                 return nodes[0]
         return None
 
-    def unnamed(self, label: str) -> tuple[str, int] | None:
-        """Returns a phrase for a note on a label that the tree lacks, and its node.
+    def unnamed(self, label: str) -> tuple[str, int, str] | None:
+        """Returns of a label that the tree lacks its `kind`, its node, and a phrase for a note.
 
-        It is None where the label is a name. Where nothing is there ("blank") that is the root, of
-        an unnamed kind ("unidentified bird") the group. One that is not known at all ("unknown") is
-        `OUTSIDE`.
+        It is None where the label is a name. Where nothing is there ("blank") the node is the root,
+        of an unnamed kind ("unidentified bird") the group. One that is not known at all ("unknown")
+        is `OUTSIDE`.
 
         Raises:
             TaxonomyError: If several nodes have the group's name.
         """
-        words = re.findall(r"[^\W_]+", label.casefold())
-        rest = [word for word in words if word not in _UNKNOWN]
         tree = self._names[0].tree
-        if words and _NOTHING.issuperset(words):
-            return f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}", 0
-        if words and not rest:
-            return f"{label!r} is not known", OUTSIDE
-        group = self.node([" ".join(rest)]) if len(rest) < len(words) else None
-        if group is None:
-            return None
-        kind = "of what is outside" if group == OUTSIDE else f"the group {tree.labels[group]!r}"
-        return f"{label!r} is of an unnamed kind: {kind}", group
+        kind, groups = self.kind(label)
+        if kind == "nothing":
+            return kind, 0, f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}"
+        group = self.node([name for group in groups for name in label_references(group)])
+        if group is not None:
+            where = "what is outside" if group == OUTSIDE else f"the group {tree.labels[group]!r}"
+            return "unnamed", group, f"{label!r} is of an unnamed kind: {where}"
+        return (kind, OUTSIDE, f"{label!r} is not known") if kind == "left_out" else None
+
+    def kind(self, label: str) -> tuple[str, tuple[str, ...]]:
+        """Returns the field of `LabelWords` that a label is of, "" for a name, and its groups.
+
+        Of "fauna/unidentified bird" these are "bird" and "fauna".
+        """
+        *above, last = label.split("/")
+        kind = self._kinds.get(_phrase(label)) or self._kinds.get(_phrase(last), "")
+        words = _WORD.findall(last)
+        rest = self._stripped(words)
+        if len(rest) == len(words):
+            return kind, ()
+        groups = filter(None, [" ".join(rest), "/".join(above)])
+        return kind or ("unnamed" if rest else "left_out"), tuple(groups)
+
+    def empty(self, labels: Iterable[str]) -> set[str]:
+        """Returns those of labels that say that nothing is there, and name no node."""
+        empty = [label for label in labels if self.kind(label)[0] == "nothing"]
+        return {label for label in empty if self.node(label_references(label)) is None}
+
+    def _stripped(self, words: list[str]) -> list[str]:
+        folded = [*map(_fold, words)]
+        for phrase in filter(None, self._around):
+            if folded[: len(phrase)] == phrase:
+                return self._stripped(words[len(phrase) :])
+            if folded[-len(phrase) :] == phrase:
+                return self._stripped(words[: -len(phrase)])
+        return words
 
 
 class _Names:
@@ -218,3 +250,10 @@ class _Names:
 
 def _fold(name: str) -> str:
     return "".join(fold_words(_LOST_APOSTROPHE.sub("'s", name)))
+
+
+def _phrase(text: str) -> str:
+    """Returns a phrase in comparable form, without words for pictures; of signs the different ones."""
+    words = [*map(_fold, _WORD.findall(text))]
+    said = [word for word in words if word not in _PICTURES]
+    return "".join(said or words or sorted(set(text.strip())))

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from taxtune.data.columns import like_groups
 from taxtune.data.labels import Reference, label_references, label_text
 from taxtune.errors import DataError, shortened
 from taxtune.images import IMAGE_SUFFIXES, is_image_data, lacking_decoder
@@ -51,6 +52,7 @@ class Record(NamedTuple):
         where: The row, for messages ("row 12").
         references: What to look up on the taxonomy; the first that is there counts.
         cells: What else is wanted of the row, by column.
+        group: The group of the image; "" for one of its own.
     """
 
     image: str | Callable[[], object]
@@ -58,6 +60,7 @@ class Record(NamedTuple):
     where: str
     references: tuple[Reference, ...]
     cells: Mapping[str, object] = {}
+    group: str = ""
 
 
 class _Cells(NamedTuple):
@@ -94,7 +97,8 @@ def read_labelled(
         label_column: Column of the label.
         pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The
             images' names get the ending .jpg.
-        further: Columns (of a pattern: groups) whose cells come along, which may be empty.
+        further: Columns (of a pattern: groups) whose cells come along, which may be empty. Those
+            that look like groups of images come along, too.
 
     Raises:
         DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it
@@ -180,6 +184,7 @@ def _pairs(source: Any, name: str) -> Iterator[_Cells]:
 
 def _frame_rows(frame: Any, columns: Sequence[str], name: str) -> Iterator[_Cells]:
     _check_columns(columns, list(frame.columns), name)
+    columns = _with_groups(columns, frame.columns)
     cells = frame[list(columns)].itertuples(index=False, name=None)
     for index, (image, label, *others) in zip(frame.index, cells, strict=True):
         yield _Cells(f"row {index}", image, label, dict(zip(columns[2:], others, strict=True)))
@@ -190,6 +195,7 @@ def _dataset_rows(dataset: Any, columns: Sequence[str], name: str) -> Iterator[_
         remedy = "Load it without streaming=True."
         raise DataError("A streamed data set can be read only once.", file=name, remedy=remedy)
     _check_columns(columns, list(dataset.column_names), name)
+    columns = _with_groups(columns, dataset.column_names)
     image_column, *others = columns
     images = dataset.with_format(None).select_columns([image_column])
     feature = dataset.features[image_column]
@@ -225,6 +231,7 @@ def _file_rows(path: Path, columns: Sequence[str]) -> Iterator[_Cells]:
         )
     records = read_table(path, what="manifest")
     there = list(dict.fromkeys(name for _, record in records for name in record))
+    columns = _with_groups(columns, there)
     keys = [column if column in there else column_key(column) for column in columns]
     _check_columns(keys, there, path)
     for number, record in records:
@@ -276,6 +283,11 @@ def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) 
         )
 
 
+def _with_groups(columns: Sequence[str], there: Iterable[object]) -> list[str]:
+    """Returns the columns that are wanted, and others that look like groups of images."""
+    return list(dict.fromkeys([*columns, *like_groups(map(str, there))]))
+
+
 def _check_columns(
     columns: Iterable[str], names: list[str], file: str | Path, row: int | None = None
 ) -> None:
@@ -292,7 +304,10 @@ def _check_columns(
 def refuse_columns(columns: Iterable[str], name: str) -> None:
     """Raises a DataError if columns are wanted of a source that has none."""
     for column in columns:
-        remedy = "Give a table or a data frame with one row per image; from image files come exif:month and the like."
+        remedy = (
+            "Give a table or a data frame with one row per image; from image files come exif:month "
+            "and the like, and for data.group exif:burst and folder."
+        )
         raise DataError(
             f"There is no column {column!r}: this source has no columns.", file=name, remedy=remedy
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
-from taxtune.data.examples import Example, distinct, note_repeated
+from taxtune.data.examples import Example, distinct, joined, note_repeated
 from taxtune.errors import DataError
 from taxtune.images import check_images
 
@@ -78,7 +78,7 @@ def _exact(size: float) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """Two sets of examples that share no image.
+    """Two sets of examples that share no image and no group of images.
 
     Attributes:
         tuning: What templates are tried on.
@@ -95,20 +95,26 @@ def split(
     tuning: int,
     heldout: int,
     seed: int,
+    may_be_short: bool = False,
+    root: int | None = None,
 ) -> Splits:
-    """Draws a tuning and a held-out split, stratified by target and disjoint by image content.
+    """Draws a tuning and a held-out split, stratified by target and disjoint by image and group.
 
-    All examples are put in one order: one example of every target, then a second of every target
-    that has two, and so on, in an order that depends on the seed and on each example's `id` and
-    target alone. The tuning split takes the front of it and the held-out split what follows. Images
-    are read and hashed as they are drawn; content that was drawn before is passed over, so that a
-    copy of a tuning image is never in the held-out split.
+    All groups of images are put in one order: one group of every target, then a second of every
+    target that has two, and so on, in an order that depends on the seed and on each example's `id`
+    and target alone; a group has the target of its first image. The tuning split takes the front of
+    it and the held-out split what follows. What goes over the end of a group's split is in none.
+    Images are read and hashed as they are drawn; content that was drawn before is passed over, so
+    that a copy of a tuning image is never in the held-out split.
 
     Args:
         examples: The examples to draw from.
-        tuning: Size of the tuning split.
+        tuning: Size of the tuning split, in images.
         heldout: Size of the held-out split.
         seed: Any integer; another seed gives another draw.
+        may_be_short: Whether the held-out split may have fewer images, where groups leave no more.
+        root: The target of images that show nothing, which are spread evenly over the order: they
+            may be most of them, and are as often in each split as among all.
 
     Raises:
         DataError: If there are too few different images, or the same image has two labels.
@@ -120,18 +126,40 @@ def split(
             remedy="Give sizes of at least 1.",
         )
     wanted = tuning + heldout
-    order = iter(_stratified(examples, seed))
+    are_read = all(example.sha256 for example in examples)
+    full: set[str] = set()  # the groups of a split that has all its images
+    order = (example for example in _stratified(examples, seed, root) if example.group not in full)
     taken: list[Example] = []
-    drawn: list[Example] = []
     repeated: list[Example] = []
-    while len(drawn) < wanted:
-        batch = list(itertools.islice(order, wanted - len(drawn)))
+    drawn = Splits(tuning=(), heldout=())
+    while (missing := wanted - len(drawn.tuning) - len(drawn.heldout)) > 0:
+        batch = list(itertools.islice(order, missing))
+        if not batch and may_be_short and drawn.heldout:
+            break
         if not batch:
-            raise _too_few(tuning, heldout, len(drawn))
+            raise _too_few(tuning, heldout, wanted - missing, taken)
         taken += _checked(batch)
-        drawn, repeated = distinct(taken)
+        different, repeated = distinct(taken)
+        # Of images that were read before, the copies are known.
+        found = different if are_read else joined(different)
+        drawn = _filled(found, tuning, heldout)
+        if len(drawn.tuning) == tuning:
+            full |= _groups(drawn.tuning)
     note_repeated(repeated)
-    return Splits(tuple(drawn[:tuning]), tuple(drawn[tuning:]))
+    return drawn
+
+
+def _filled(examples: Sequence[Example], tuning: int, heldout: int) -> Splits:
+    """Returns the splits that examples make in their order, disjoint by group."""
+    first = examples[:tuning]
+    used = _groups(first)
+    others = [example for example in examples[tuning:] if example.group not in used]
+    return Splits(tuning=tuple(first), heldout=tuple(others[:heldout]))
+
+
+def _groups(examples: Iterable[Example]) -> set[str]:
+    """Returns the names of the groups of examples."""
+    return {example.group for example in examples} - {""}
 
 
 def remaining(
@@ -141,13 +169,13 @@ def remaining(
     most: int,
     seed: int,
 ) -> tuple[Example, ...]:
-    """Returns examples that show none of the images that were used, drawn at random from the rest.
+    """Returns examples of no image and no group that was used, drawn at random from the rest.
 
     Unlike the splits they are not stratified: labels occur among them as often as among the rest.
 
     Args:
         examples: The examples to draw from.
-        used: Examples whose images, and copies of them, are passed over; with their content hashes.
+        used: Examples whose images, groups, and copies are passed over; with their content hashes.
         most: Most examples to return.
         seed: Any integer; another seed gives another order.
 
@@ -156,7 +184,18 @@ def remaining(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     gone = {example.sha256 for example in used}
-    order = iter(sorted(examples, key=lambda e: _rank(seed, "remaining", e.id)))
+    names = {example.id for example in used}
+    # Copies that were found as they were drawn have joined two groups of the source.
+    used_groups = _groups(used)
+    used_groups |= _groups(example for example in examples if example.id in names)
+    unused_groups = [example for example in examples if example.group not in used_groups]
+    # Groups are drawn, not images: large ones are as likely as others to be among the first.
+    first: dict[str, str] = {}
+    for example in unused_groups:
+        first.setdefault(example.group or example.id, example.id)
+    order = iter(
+        sorted(unused_groups, key=lambda e: _rank(seed, "remaining", first[e.group or e.id]))
+    )
     unused: list[Example] = []
     while len(unused) < most:
         batch = list(itertools.islice(order, most - len(unused)))
@@ -164,44 +203,63 @@ def remaining(
             break
         unused += [example for example in _checked(batch) if example.sha256 not in gone]
         unused, _ = distinct(unused)
+        unused = _unlike(unused, used)
     return tuple(unused)
 
 
+def _unlike(examples: Sequence[Example], used: Sequence[Example]) -> list[Example]:
+    """Returns examples that are of no group, and no copy, of those that were used."""
+    both = joined([*used, *examples])
+    gone = _groups(both[: len(used)])
+    others = both[len(used) :]
+    return [example for example in others if example.group not in gone]
+
+
 def _checked(batch: Sequence[Example]) -> list[Example]:
-    """Returns examples with their content hashes, whose files are all decoded."""
+    """Returns examples with what is kept of their files, which are all decoded."""
     unread = [example.image for example in batch if not example.sha256]
-    hashes = check_images(unread) if unread else {}
-    return [replace(e, sha256=hashes[e.image]) if e.image in hashes else e for e in batch]
+    checked = check_images(unread) if unread else {}
+    return [replace(e, **checked[e.image]._asdict()) if e.image in checked else e for e in batch]
 
 
-def _stratified(examples: Sequence[Example], seed: int) -> list[Example]:
-    """Returns the examples in rounds, one of every target that has any left."""
+def _stratified(examples: Sequence[Example], seed: int, root: int | None) -> list[Example]:
+    """Returns the examples in rounds, one group of every target that has any left."""
     # Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
+    groups: dict[str, list[Example]] = {}
+    ranked = sorted(examples, key=lambda e: _rank(seed, "example", e.id))
+    for place, example in enumerate(ranked):
+        groups.setdefault(example.group or f"\0{place}", []).append(example)
     taken: Counter[int] = Counter()
-    rounds: list[tuple[int, Example]] = []
-    for example in sorted(examples, key=lambda e: _rank(seed, "example", e.id)):
-        rounds.append((taken[example.target], example))
-        taken[example.target] += 1
+    rounds: list[tuple[int, int, list[Example]]] = []
+    for members in groups.values():
+        target = members[0].target
+        rounds.append((taken[target], target, members))
+        taken[target] += 1
 
     @cache
     def rank(number: int, target: int) -> bytes:
         return _rank(seed, f"round {number}", str(target))
 
-    rounds.sort(key=lambda one: (one[0], rank(one[0], one[1].target), one[1].target))
-    return [example for _, example in rounds]
+    rounds.sort(key=lambda one: (one[0], rank(one[0], one[1]), one[1]))
+    parts = [[one for one in rounds if (one[1] == root) is empty] for empty in (False, True)]
+    spread = [((i + 0.5) / len(part), one[2]) for part in parts for i, one in enumerate(part)]
+    spread.sort(key=lambda one: one[0])
+    return [example for _, members in spread for example in members]
 
 
 def _rank(seed: int, what: str, name: str) -> bytes:
     return hashlib.sha256(f"{seed}\0{what}\0{name}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _too_few(tuning: int, heldout: int, there: int) -> DataError:
+def _too_few(tuning: int, heldout: int, there: int, examples: Sequence[Example]) -> DataError:
+    groups = len(_groups(examples))
+    grouped = f" A group is in one split alone: there are {groups:,}." if groups else ""
     total = tuning + heldout
     fitting = max(1, round(there * tuning / total)) if tuning else 0
     example = f", for example {fitting} and {there - fitting}" if there >= 2 else ""
     verb = "is" if there == 1 else "are"
     return DataError(
         f"The tuning split of {tuning} and the held-out split of {heldout} need {total} different "
-        f"images, but there {verb} {there}.",
+        f"images, but there {verb} {there}.{grouped}",
         remedy=f"Ask for smaller splits (at most {there} in all{example}) or add images.",
     )

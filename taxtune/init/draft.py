@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tempfile
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +16,15 @@ import yaml
 from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
-from taxtune.data.labels import label_references
-from taxtune.errors import DataError, RecipeError
+from taxtune.data.boxes import Boxes
+from taxtune.data.examples import joined
+from taxtune.data.grouping import likely_groups
+from taxtune.data.labels import LabelFinder, label_references
+from taxtune.errors import DataError, RecipeError, shortened
 from taxtune.init.source import Source
+from taxtune.metrics.groups import Groups
 from taxtune.models.names import parse_model
+from taxtune.settings import LabelWords
 from taxtune.taxonomy import Taxonomy
 from taxtune.taxonomy.names import read_english_names
 
@@ -25,6 +32,8 @@ __all__ = ["Draft", "MadeTree", "Subject", "find_subject", "make_draft", "make_t
 
 # Fewer images are not three in each split, and two show nothing at all.
 _FEWEST = 6
+# Of fewer groups the splits would have a handful each, which prove nothing: the user decides.
+_FEWEST_GROUPS = 20
 # Names of roots that say nothing of what the images show; among them the top of WordNet.
 _EMPTY = frozenset(
     {
@@ -51,6 +60,11 @@ _EMPTY = frozenset(
     }
 )
 _MOST_RANKS = 32
+_SAID = {
+    "nothing": "show nothing: the root",
+    "unnamed": "are of an unnamed kind: their group",
+    "left_out": "are left out",
+}
 # Ranks of biology: the nodes of a tree that has one of them are labelled in Latin.
 _BIOLOGICAL_RANKS = frozenset({"genus", "kingdom", "order", "phylum", "species"})
 
@@ -82,6 +96,9 @@ class Draft:
         tree: The label tree.
         subject: What the images show.
         word: What the images show, in a word.
+        group: Which images belong together, as in the recipe; None where all stand alone.
+        unnamed: How many images have labels that no tree has, by what they say (the keys of
+            `LabelWords`) and label.
         skip_broken: Whether images that cannot be used are left out.
     """
 
@@ -90,6 +107,8 @@ class Draft:
     tree: Taxonomy
     subject: Subject
     word: str
+    group: str | None = None
+    unnamed: dict[str, Counter[str]] = field(default_factory=dict)
     skip_broken: bool = False
 
     def text(self, file: Path, taxonomy: Path, model: str) -> str:
@@ -139,9 +158,24 @@ class Draft:
             data["image_column"] = source.image_column
         if source.label_column != "label":
             data["label_column"] = source.label_column
+        if self.group is not None:
+            data["group"] = self.group
+        if source.box is not None:
+            data["box"] = source.box
         if self.skip_broken:
             data["skip_broken"] = True
+        if self.unnamed:
+            data |= LabelWords().model_dump()
         return data
+
+    @property
+    def unnamed_in_words(self) -> str:
+        """How many images have labels that no tree has, in a sentence; empty if none has."""
+        parts = []
+        for kind, text in _SAID.items():
+            if labels := self.unnamed.get(kind):
+                parts.append(f"{labels.total():,} {text} ({', '.join(shortened([*labels], 5))})")
+        return f"of {self.source.labels.total():,} photos {'; '.join(parts)}" if parts else ""
 
 
 def make_draft(
@@ -161,17 +195,21 @@ def make_draft(
         ImageError: If images are missing or unreadable, and nothing else is wrong (all are
             listed).
     """
-    examples = load_examples(
-        source.path,
-        tree,
-        kind=source.kind,
-        images=source.images,
-        image_column=source.image_column,
-        label_column=source.label_column,
-        skip_broken=skip_broken,
-    )
-    targets = [example.target for example in examples]
-    labels = len(set(targets))
+    with tempfile.TemporaryDirectory(prefix="taxtune-crops-") as folder:
+        examples = load_examples(
+            source.path,
+            tree,
+            kind=source.kind,
+            images=source.images,
+            image_column=source.image_column,
+            label_column=source.label_column,
+            skip_broken=skip_broken,
+            folder=folder,
+            columns=source.groups,
+            boxes=None if source.box is None else Boxes(column=source.box),
+        )
+    unnamed = _unnamed(source, tree)
+    labels = len({example.target for example in examples})
     if len(examples) < _FEWEST or labels == 1:
         are = "is" if len(examples) == 1 else "are"
         images = f"{len(examples):,} different image{'' if len(examples) == 1 else 's'}"
@@ -181,6 +219,18 @@ def make_draft(
             file=source.path,
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
+    cells = [example.context for example in examples]
+    group, names = likely_groups(cells, [example.photo for example in examples]) or (None, [])
+    if len(Groups.of(names)) < _FEWEST_GROUPS:
+        group = None
+    if group is not None:
+        named = zip(examples, names, strict=True)
+        examples = joined(
+            [replace(example, group=name or example.group) for example, name in named]
+        )
+    # What shows nothing is no part of what the images show.
+    empty = unnamed.get("nothing", ())
+    targets = [example.target for example in examples if example.label not in empty]
     subject = find_subject(tree, targets)
     return Draft(
         source=source,
@@ -188,8 +238,20 @@ def make_draft(
         tree=tree,
         subject=subject,
         word=word or subject.word or "object",
+        group=group,
+        unnamed=unnamed,
         skip_broken=skip_broken,
     )
+
+
+def _unnamed(source: Source, tree: Taxonomy) -> dict[str, Counter[str]]:
+    """Returns the number of images of each label that no tree has, by what it says."""
+    finder = LabelFinder(tree)
+    counted: dict[str, Counter[str]] = {}
+    for label, count in source.labels.most_common():
+        if finder.node(label_references(label)) is None and (found := finder.unnamed(label)):
+            counted.setdefault(found[0], Counter())[label] = count
+    return counted
 
 
 def _path(path: Path, recipe: Path) -> str:
@@ -332,7 +394,14 @@ def make_tree(source: Source, recipe: Path, *, force: bool) -> MadeTree:
             file=file,
             remedy=f"Use it (--taxonomy {file}), or have it made anew with --force.",
         )
-    written = list(source.labels)
+    # Of an unnamed kind the group has a name, outside of folders, where the folders are the groups.
+    finder = LabelFinder(Taxonomy(["thing"], [-1]))
+    named: dict[str, None] = {}
+    for label in source.labels:
+        kind, groups = finder.kind(label)
+        if not kind or (kind == "unnamed" and "/" not in label):
+            named[groups[0] if kind else label] = None
+    written = list(named)
     nested = [label for label in written if "/" in label]
     if nested and (source.kind == "folder" or len(nested) == len(written)):
         # As images in folders are looked up: underscores may stand for spaces, and a number may

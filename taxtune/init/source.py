@@ -10,10 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from taxtune.data.columns import IMAGES, LABELS, find_column
+from taxtune.data.boxes import Box
+from taxtune.data.columns import BOXES, IMAGES, LABELS, find_column, like_groups, named
 from taxtune.data.names import find_file
 from taxtune.data.sources import LISTS, read_folder, read_labelled, walk_images
-from taxtune.errors import DataError, Problems
+from taxtune.errors import DataError, ImageError, Problems
 from taxtune.images import IMAGE_SUFFIXES
 from taxtune.progress import Display, showing
 from taxtune.tables import read_table
@@ -38,6 +39,8 @@ class Source:
         image_column: The column of the images, in a manifest.
         label_column: The column of the labels, in a manifest.
         images: The folder that the images' names are relative to; None for the file's own.
+        groups: Columns that may tell which images belong together.
+        box: The column of the boxes, in a manifest that has one.
         notes: What was found out, in sentences.
     """
 
@@ -46,6 +49,8 @@ class Source:
     image_column: str = "image"
     label_column: str = "label"
     images: Path | None = None
+    groups: tuple[str, ...] = ()
+    box: str | None = None
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -155,6 +160,9 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
         notes.append(
             f"The images are taken from the column {image!r} and the labels from {label!r}."
         )
+    boxes = [name for name in named(others, BOXES) if _are_boxes(columns[name])]
+    if boxes:
+        notes.append(f"Each box of the column {boxes[0]!r} is cut out and asked about.")
     images = None if folder == path.parent else folder
     if images is not None:
         notes.append(f"The images' names are relative to {images}.")
@@ -164,8 +172,18 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
         image_column=image,
         label_column=label,
         images=images,
+        groups=tuple(like_groups(name for name in others if name != label)),
+        box=boxes[0] if boxes else None,
         notes=tuple(notes),
     )
+
+
+def _are_boxes(values: list[str]) -> bool:
+    try:
+        boxes = [Box.parse(value) for value in values]
+    except ImageError:
+        return False
+    return any(boxes)
 
 
 def find_images(path: Path, columns: Columns, image_column: str | None = None) -> tuple[str, Path]:

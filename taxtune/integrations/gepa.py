@@ -333,7 +333,7 @@ class Adapter:
             reason = f"Refused: {error}"
             refused = []
             for example in batch:
-                image = example.image.name
+                image = example.name
                 row = SampleResult(example.id, image, example.target, "", failure=reason)
                 refused.append(row)
             return EvaluationBatch(

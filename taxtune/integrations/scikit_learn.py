@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedGroupKFold, train_test_split
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from taxtune.answers.classifier_scores import Scores, array_scores, few
@@ -18,6 +20,7 @@ from taxtune.answers.targets import target_finder
 from taxtune.classifier.scores import guaranteed
 from taxtune.errors import DataError
 from taxtune.metrics.hierarchical import score
+from taxtune.policies import RiskGuarantee
 from taxtune.taxonomy import Taxonomy, as_taxonomy
 
 __all__ = ["Calibrated"]
@@ -64,14 +67,22 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         self.by = by
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike) -> Calibrated:  # noqa: N803
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> Calibrated:  # noqa: N803
         """Fits the classifier, if need be, and chooses the threshold that a node needs.
+
+        Args:
+            X: The examples.
+            y: Their labels.
+            groups: The group of each example, shape (n,), such as its burst or patient: groups stay
+                in one half, and each counts once.
 
         Raises:
             DataError: If a label is not on the tree, the classifier has no `predict_proba`, or there
                 are too few examples for the guarantee.
         """
         labels = np.asarray(y)
+        names = None if groups is None else np.asarray(groups).astype(str)
+        promise = RiskGuarantee.asked(self.risk, self.confidence)
         self.tree_ = as_taxonomy(self.tree)
         targets = self._targets(labels)
         if not hasattr(self.clf, "predict_proba"):
@@ -84,18 +95,26 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             check_is_fitted(self.clf)
             self.clf_ = self.clf
         except NotFittedError:
-            _, counts = np.unique(labels, return_counts=True)
-            strata = labels if counts.min() > 1 else None
+            rows = np.arange(len(labels))
             seed = self.random_state
-            halves = train_test_split(
-                X, labels, targets, test_size=0.5, stratify=strata, random_state=seed
-            )
-            fitted, X, known, _, _, targets = halves  # noqa: N806
-            self.clf_ = clone(self.clf).fit(fitted, known)
+            if names is None:
+                _, counts = np.unique(labels, return_counts=True)
+                strata = labels if counts.min() > 1 else None
+                halves = train_test_split(rows, test_size=0.5, stratify=strata, random_state=seed)
+            else:
+                folds = StratifiedGroupKFold(2, shuffle=True, random_state=seed)
+                halves = next(folds.split(rows, labels, names))
+            fitting, rest = halves
+            fitted = _safe_indexing(X, fitting)
+            self.clf_ = clone(self.clf).fit(fitted, labels[fitting])
+            X = _safe_indexing(X, rest)  # noqa: N806
+            targets = targets[rest]
+            names = None if names is None else names[rest]
         scores = self._scores(X)
-        self.calibration_ = guaranteed(
-            self.tree_, scores, targets, self.risk, self.confidence, self.by
-        )
+        if names is not None:
+            promise = replace(promise, unit="group")
+            names = names.tolist()
+        self.calibration_ = guaranteed(self.tree_, scores, targets, promise, self.by, names)
         paths = list(self.calibration_.nodes)
         self.classes_ = np.array(paths, dtype=object)
         return self

@@ -167,6 +167,10 @@ PICTURE = PEOPLE | _nouns(
     "amount sign evidence rear end location place area environment nature name model"
 )
 
+#: With these a picture shows nothing, and what may be said to be so: "an empty frame", "false trigger".
+EMPTY = _nouns("empty blank false")
+EMPTIED = EMPTY | _nouns("frame shot trigger alarm")
+
 #: Words that tell nothing of what a thing is.
 SAYS_NOTHING = FILLER | TAIL | LIKENESS | DESCRIBING | PICTURE
 

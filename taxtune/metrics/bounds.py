@@ -36,7 +36,7 @@ ASSUMED_LOSS = 0.5
 _MOST_LABELLED = 2**17  # more images than these are no advice
 
 
-def upper_bound(losses: ArrayLike, confidence: float) -> float:
+def upper_bound(losses: ArrayLike, confidence: float, *, per: ArrayLike = 1.0) -> float:
     """Returns an upper confidence bound on a mean loss, in (0, 1].
 
     It is 1 where too few losses prove nothing.
@@ -46,6 +46,7 @@ def upper_bound(losses: ArrayLike, confidence: float) -> float:
             order that does not depend on them: that in which the images were drawn.
         confidence: Probability with which the mean is at most the bound, between 0 and 1, both
             excluded.
+        per: For a ratio of means what is below the line, shape (n,): from the loss to 1 each.
 
     Raises:
         ValueError: If there are no losses, one is not in [0, 1], or the confidence is out of range.
@@ -57,9 +58,10 @@ def upper_bound(losses: ArrayLike, confidence: float) -> float:
     level = 1 - confidence
     losses = _checked(losses)
     stakes = _stakes(losses, level)
+    unit = np.asarray(per, dtype=np.float64)
 
     def excess(mean: float) -> float:
-        return _log_capital(losses, stakes, mean) + math.log(level)
+        return _log_capital(losses, stakes, mean * unit) + math.log(level)
 
     # The capital grows with the mean that is bet against, and at 0 nothing can be won.
     if excess(1.0) <= 0:
@@ -178,7 +180,7 @@ def _stakes(losses: FloatArray, level: float) -> FloatArray:
     return np.minimum(1.0, stakes)
 
 
-def _log_capital(losses: FloatArray, stakes: FloatArray, mean: float) -> float:
+def _log_capital(losses: FloatArray, stakes: FloatArray, mean: float | FloatArray) -> float:
     """Returns the logarithm of the most that the capital, 1 at first, ever was."""
     # All is lost at a stake of 1 on a loss of 1 against a mean of 0.
     with np.errstate(divide="ignore"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Groups", "unit_name"]
+__all__ = ["Groups", "unit_name", "unit_of"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -68,3 +68,13 @@ def unit_name(group: str | None) -> str:
     if group is None:
         return "image"
     return group.removeprefix("exif:")
+
+
+def unit_of(setting: str | None, groups: Groups) -> str:
+    """Returns the name of one group by the setting `data.group`, "burst"; "" for single images.
+
+    Without the setting, images of one group are copies of a photo, or parts of it.
+    """
+    if groups.single:
+        return ""
+    return "photo" if setting is None else unit_name(setting)

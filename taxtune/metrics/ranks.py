@@ -19,6 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taxtune.errors import TaxtuneError
+from taxtune.metrics.groups import Groups
 from taxtune.metrics.hierarchical import check_nodes, flags
 from taxtune.metrics.statistics import Interval, Sample, bootstrap
 from taxtune.taxonomy.tree import Taxonomy
@@ -28,6 +30,7 @@ __all__ = [
     "RankIntervals",
     "RankScores",
     "bootstrap_ranks",
+    "nodes_at",
     "rank_of",
     "rank_scores",
 ]
@@ -107,6 +110,26 @@ def rank_of(taxonomy: Taxonomy, node: int) -> str:
     return taxonomy.ranks[node] or f"level {int(taxonomy.depth[node])}"
 
 
+def nodes_at(taxonomy: Taxonomy, rank: str) -> BoolArray:
+    """Tells which nodes have a rank, or are at a depth below the root such as "2", shape (nodes,).
+
+    Raises:
+        TaxtuneError: If there are none.
+    """
+    if rank.isdecimal() and 0 < int(rank) <= taxonomy.height:
+        return np.asarray(taxonomy.depth == int(rank))
+    wanted = rank.casefold()
+    has_rank = np.array([(each or "").casefold() == wanted for each in taxonomy.ranks])
+    if not has_rank.any():
+        ranks = ", ".join(dict.fromkeys(filter(None, taxonomy.ranks))) or "none"
+        raise TaxtuneError(
+            "The tree has no such rank.",
+            value=rank,
+            remedy=f"Its ranks: {ranks}; or give a depth, 1 to {taxonomy.height}.",
+        )
+    return has_rank
+
+
 def rank_scores(
     taxonomy: Taxonomy,
     predicted: ArrayLike,
@@ -135,28 +158,32 @@ def bootstrap_ranks(
     target: ArrayLike,
     *,
     off_tree: ArrayLike | None = None,
+    groups: Groups | None = None,
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[RankIntervals]:
-    """Returns scores at each rank with 95 % percentile bootstrap intervals over examples.
+    """Returns scores at each rank with 95 % percentile bootstrap intervals over groups of examples.
 
-    Arguments and errors are those of `rank_scores` and, for the resampling, of
-    `statistics.bootstrap`.
+    Each group counts once: of its numbers of nodes, the means over its examples. Without `groups`
+    every example is one. Other arguments and errors are those of `rank_scores` and, for the
+    resampling, of `statistics.bootstrap`.
     """
     ranks = _count(taxonomy, predicted, target, off_tree)
     if not ranks:  # a tree of its root alone
         return []
+    if groups is None:
+        groups = Groups(np.arange(ranks[0].right.size))
+    right = [groups.mean(counts.right) for counts in ranks]
+    predicted_nodes = [groups.mean(counts.predicted) for counts in ranks]
+    relevant = [groups.mean(counts.relevant) for counts in ranks]
     parts = {}
     wholes = {}
-    for i, counts in enumerate(ranks):
-        right = counts.right.astype(np.float64)
-        parts[f"precision {i}"] = right
-        wholes[f"precision {i}"] = counts.predicted.astype(np.float64)
-        parts[f"recall {i}"] = right
-        wholes[f"recall {i}"] = counts.relevant.astype(np.float64)
-    keys = [counts.right for counts in ranks]
-    keys += [counts.predicted for counts in ranks]
-    keys += [counts.relevant for counts in ranks]
+    for i, shared in enumerate(right):
+        parts[f"precision {i}"] = shared
+        wholes[f"precision {i}"] = predicted_nodes[i]
+        parts[f"recall {i}"] = shared
+        wholes[f"recall {i}"] = relevant[i]
+    keys = [*right, *predicted_nodes, *relevant]
     sample = Sample(parts=parts, wholes=wholes, keys=keys)
     intervals = bootstrap(sample, resamples=resamples, seed=seed)
     result = []

@@ -99,14 +99,14 @@ class Sample:
         keys: Columns of shape (n,) in which equal examples are alike; resamples are draws of
             distinct examples, in the order of these columns. None to draw the examples one by one,
             in their own order.
-        common: Further columns of that kind which depend on the truth and not on the answers.
+        rest: Further columns of that kind, which come after the keys of all samples.
     """
 
     parts: Mapping[str, FloatArray]
     wholes: Mapping[str, FloatArray] | None = None
     names: tuple[str, ...] = ()
     keys: Sequence[AnyArray] | None = None
-    common: Sequence[AnyArray] = ()
+    rest: Sequence[AnyArray] = ()
 
     @classmethod
     def mean(cls, name: str, values: ArrayLike) -> Sample:
@@ -143,7 +143,7 @@ def hierarchical_sample(
     depth = n_predicted - 1.0
     parts = {"hp": hp, "hr": hr, "accuracy": accuracy, "depth": depth}
     keys = (n_predicted, n_shared)
-    return Sample(parts=parts, names=METRICS, keys=keys, common=[n_target])
+    return Sample(parts=parts, names=METRICS, keys=keys, rest=[n_target])
 
 
 def bootstrap(
@@ -378,7 +378,8 @@ class _Examples:
                 once = np.ones(n, dtype=np.int64)
                 return cls(rows=np.arange(n), counts=once, drawn=n)
             columns += sample.keys
-        columns += samples[0].common
+        for sample in samples:
+            columns += sample.rest
         code = np.zeros(n, dtype=np.int64)
         for column in columns:
             values, place = np.unique(column, return_inverse=True)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taxtune.metrics.confidence import aurc_parts
+from taxtune.metrics.groups import Groups
 from taxtune.metrics.hierarchical import harmonic_mean, is_exact, overlap
 from taxtune.metrics.information import Information, information_values
 from taxtune.metrics.ranks import RankScores
@@ -30,6 +31,7 @@ from taxtune.metrics.statistics import (
 
 __all__ = [
     "CONFIDENCE",
+    "PER_IMAGE",
     "SCORES",
     "Predictions",
     "Score",
@@ -43,6 +45,8 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+#: Of images that belong together, the names of the means over images beside those over groups.
+PER_IMAGE = {"hp": "hP per image", "hr": "hR per image"}
 #: The confidence among the values of an image: no name that a metric of one's own may have.
 CONFIDENCE = "confidence of the answer"
 
@@ -252,7 +256,7 @@ def with_derived(means: Mapping[str, float]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """The scores of n images.
+    """The scores of n images, or of n groups of images.
 
     Attributes:
         columns: By name the score of each image, shape (n,). NaN where an image has none.
@@ -278,7 +282,7 @@ class ScoreTable:
         return cls(columns, confidence)
 
     def __len__(self) -> int:
-        """Returns the number of images."""
+        """Returns the number of images, or of groups."""
         return len(self.confidence)
 
     @property
@@ -295,10 +299,10 @@ class ScoreTable:
         score = SCORES.get(name)
         if score is not None and score.harmonic is not None:
             return self._linear(*score.harmonic)
-        if score is not None and score.of_table is not None:
-            return score.of_table(self)
         if name in self.columns:
             return self.columns[name]
+        if score is not None and score.of_table is not None:
+            return score.of_table(self)
         return np.full(len(self), np.nan)
 
     def _linear(self, first: str, second: str) -> FloatArray:
@@ -314,6 +318,15 @@ class ScoreTable:
         by_precision = r * r * (precision - p)
         by_recall = p * p * (recall - r)
         return 2 * (p * r * total + (by_precision + by_recall)) / total**2
+
+    def grouped(self, groups: Groups) -> ScoreTable:
+        """Returns the table of groups of the images, each of which has the means of its images."""
+        if groups.single:
+            return self
+        columns = {}
+        for name in filter(is_mean, self.names):
+            columns[name] = groups.mean(self.column(name))
+        return ScoreTable(columns, groups.mean(self.confidence))
 
     def part(self, images: BoolArray | slice) -> ScoreTable:
         """Returns the table of some of the images."""
@@ -364,10 +377,10 @@ class ScoreTable:
         paths = {name: self.column(name) for name in METRICS if name != "hf"}
         bits = {name: self.column(name) for name in INFORMATION_METRICS if name != "ihf"}
         # Of the same depth and hP, a lower hR is a longer path of the truth: with these keys the
-        # order is that of the three lengths.
+        # order is that of the three lengths. Of groups, they do not tell who is exact.
         keys = (paths["depth"], paths["hp"])
-        longer = -paths["hr"]
-        samples = [Sample(paths, names=METRICS, keys=keys, common=[longer])]
+        rest = (-paths["hr"], paths["accuracy"])
+        samples = [Sample(paths, names=METRICS, keys=keys, rest=rest)]
         in_bits = Sample(bits, names=INFORMATION_METRICS, keys=list(bits.values()))
         samples.append(in_bits)
         for name in self.names:
@@ -384,7 +397,8 @@ class TemplateScores:
     Attributes:
         n: Number of images that were answered.
         means: The mean of each score by name, see `SCORES`, and of each of
-            the run's own metrics over the answers that have a value.
+            the run's own metrics over the answers that have a value. Where images belong together,
+            each group counts once, and the means of `PER_IMAGE` stand beside.
         ranks: Precision and recall at each rank, the broadest rank first.
     """
 

@@ -23,11 +23,14 @@ __all__ = [
     "MINUS",
     "Result",
     "anchor",
+    "counted",
     "difference",
     "failed_calls",
+    "images_of_units",
     "interval",
     "longest_answer",
     "number",
+    "per_unit",
     "result_runs",
     "role_of",
     "rows_by_image",
@@ -82,6 +85,22 @@ def spread_wrong(outcomes: Outcomes) -> str:
         return "no label was given"
     ends = f"{100 * share.low:.1f} to {100 * share.high:.1f} %"
     return f"{outcomes.count(WRONG):,} of {outcomes.labels:,} ({ends})"
+
+
+def per_unit(unit: str) -> str:
+    """Returns " per burst" for what counts once, "" for ""."""
+    return f" per {unit}" if unit else ""
+
+
+def images_of_units(images: int, kind: str, groups: int, unit: str) -> str:
+    """Returns "160 tuning images", or where some belong together "160 tuning images of 41 bursts"."""
+    text = counted(images, f"{kind} image")
+    return f"{text} of {counted(groups, unit)}" if unit else text
+
+
+def counted(count: int, noun: str) -> str:
+    """Returns a count with its noun: "1 call", "2,000 calls"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def wrong_labels(outcomes: Outcomes) -> str:

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from taxtune.data.boxes import Box
 from taxtune.errors import TaxtuneError
 from taxtune.images import load_image
 from taxtune.metrics.names import metric_name
@@ -57,6 +58,8 @@ _SIDE = 176
 #: The same where there are more than `_FEW` pictures.
 _SMALL_SIDE = 112
 _FEW = 500
+#: The colour of a box, which few animals and plants have.
+_OUTLINE = "#ff00ff"
 
 #: Each template's row of one image, by the template's name.
 Rows = Mapping[str, SampleResult]
@@ -205,6 +208,7 @@ def all_images(result: Result) -> dict[str, Any] | None:
     changes = {example: _changes(rows, result.contenders) for example, rows in images.items()}
     examples = sorted(images, key=lambda example: _rank(changes[example]))
     pictures = small_copies(examples, result.provenance.images)
+    photos = small_copies(examples, result.provenance.photos)
     subjects = result.contenders or tuple(held.name for held in result.heldout)
     cards = []
     known: list[Facts] = []
@@ -219,6 +223,7 @@ def all_images(result: Result) -> dict[str, Any] | None:
         known += facts
         card = _card(rows, changes[example])
         card["picture"] = pictures.get(example)
+        card["photo"] = photos.get(example)
         # The values of each filter that the image has with each of the templates.
         card["facts"] = json.dumps(facts, ensure_ascii=False)
         cards.append(card)
@@ -343,12 +348,15 @@ def _filters(known: Sequence[Facts], pairs: Mapping[str, str]) -> list[dict[str,
     return shown
 
 
-def small_copies(wanted: Sequence[str], files: Mapping[str, str]) -> dict[str, str]:
+def small_copies(
+    wanted: Sequence[str], files: Mapping[str, str | tuple[str, Box]]
+) -> dict[str, str]:
     """Returns small copies of images by example, of as many of the first as there is room for.
 
     Args:
         wanted: Examples, the most important first.
-        files: Image files by example; examples without a file that can be read have no copy.
+        files: Image files by example, of photos with the box to draw; examples without a file that
+            can be read have no copy.
     """
     copies: dict[str, str] = {}
     used = 0
@@ -357,7 +365,7 @@ def small_copies(wanted: Sequence[str], files: Mapping[str, str]) -> dict[str, s
     with ThreadPoolExecutor(4) as pool:
         for start in range(0, len(wanted), _BATCH):
             batch = [example for example in wanted[start : start + _BATCH] if example in files]
-            pictures = pool.map(lambda example: thumbnail(Path(files[example]), side), batch)
+            pictures = pool.map(lambda example: _small_copy(files[example], side), batch)
             for example, picture in zip(batch, pictures, strict=True):
                 if picture is None:
                     continue
@@ -368,26 +376,41 @@ def small_copies(wanted: Sequence[str], files: Mapping[str, str]) -> dict[str, s
     return copies
 
 
-def thumbnail(path: Path, side: int = _SIDE) -> str | None:
+def _small_copy(file: str | tuple[str, Box], side: int) -> str | None:
+    if isinstance(file, str):
+        return thumbnail(Path(file), side)
+    path, box = file
+    return thumbnail(Path(path), side, Box(*box))
+
+
+def thumbnail(path: Path, side: int = _SIDE, box: Box | None = None) -> str | None:
     """Returns a small copy of an image as a data address; see `small_jpeg`."""
-    data = small_jpeg(path, side)
+    data = small_jpeg(path, side, box)
     if data is None:
         return None
     return "data:image/jpeg;base64," + base64.b64encode(data).decode("ascii")
 
 
 @lru_cache(1024)  # traces and tables of every template show the same images
-def small_jpeg(path: Path, side: int) -> bytes | None:
+def small_jpeg(path: Path, side: int, box: Box | None = None) -> bytes | None:
     """Returns a small copy of an image as a JPEG file, or None if it cannot be read any more.
+
+    A box of it is drawn.
 
     The scores do not depend on the picture, and the run has read it before: a report without it is
     still true.
     """
+    from PIL import ImageDraw
+
     try:
         picture = load_image(path)
     except TaxtuneError:
         return None
     picture.thumbnail((side, side))
+    if box is not None:
+        left, top = box.x * picture.width, box.y * picture.height
+        right, bottom = left + box.width * picture.width, top + box.height * picture.height
+        ImageDraw.Draw(picture).rectangle((left, top, right, bottom), outline=_OUTLINE, width=2)
     picture.info = {}  # Pillow would write a file's comment again
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=80, optimize=True)

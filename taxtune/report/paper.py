@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Interval
-from taxtune.metrics.table import ScoreTable
 from taxtune.report.formatting import Result, number, result_runs, role_of, template_name
 from taxtune.report.output import Table
+from taxtune.tuning.records import score_table
 from taxtune.untrusted import visible
 
 __all__ = ["score_rows", "write"]
@@ -38,8 +38,9 @@ def score_rows(result: Result) -> list[dict[str, Any]]:
         for record in run.iterations:
             if record.iteration in candidates:
                 name = f"{goal}{record.iteration}: {role_of(run, record.iteration)}"
-                table = ScoreTable.of_rows([row.values for row in record.rows if row.counts])
-                rows.append(_row("tuning", name, len(table), table.intervals(seed=0)))
+                counted = [row for row in record.rows if row.counts]
+                intervals = score_table(counted).intervals(seed=0)
+                rows.append(_row("tuning", name, len(counted), intervals))
     return rows
 
 

@@ -67,8 +67,10 @@ class TuningProgress:
         total = tuning + 2 * len(experiment.splits.heldout)
         calls = total * experiment.policy.samples
         self._once(f"goal: {goal_in_words(self._aim)}; at most {calls:,} calls")
-        powers = analyse_power(experiment.objective, len(experiment.splits.tuning))
-        for text in power_in_words(power for power in powers if power.needed > power.images):
+        powers = analyse_power(
+            experiment.objective, experiment.splits.tuning, experiment.recipe.data.group
+        )
+        for text in power_in_words(power for power in powers if power.needed > power.groups):
             self._once(text)
         if done:
             self._terminal.line(f"{len(done):,} iterations are done already")
@@ -195,6 +197,7 @@ class TuningProgress:
             "off the tree": found.counts.get(OFF_TREE, 0),
             "missing": record.missing,
             "cut off": count_cut(record.rows)[0],
+            **found.nothing,
         }
         shown = [f"{count} {name}" for name, count in rare.items() if count]
         return f"{text} ({', '.join(shown)})" if shown else text

@@ -15,15 +15,18 @@ from typing import Any
 from taxtune.errors import command
 from taxtune.metrics.doubt import Doubt
 from taxtune.metrics.names import meaning, metric_name
-from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, STATES, WRONG, Outcomes
+from taxtune.metrics.outcomes import EXACT, GENERAL, LABELS_WRONG, SHOWN, WRONG, Outcomes
 from taxtune.metrics.statistics import PairedDifference
-from taxtune.metrics.table import SCORES
+from taxtune.metrics.table import PER_IMAGE, SCORES
 from taxtune.objective import Constraint, ObjectiveSpec
 from taxtune.report.formatting import (
     Result,
+    counted,
     difference,
+    images_of_units,
     longest_answer,
     number,
+    per_unit,
     score_of,
     share_wrong,
     spread_wrong,
@@ -149,7 +152,7 @@ class Summary:
     Attributes:
         images: How many images the templates are judged by.
         split: Which images they are: "held-out" or "tuning".
-        states: The states of answers that are shown, in order.
+        states: The states of answers that are shown, in order, of `taxtune.metrics.outcomes.SHOWN`.
         scores: The names of the scores that matter, by key, in order.
         columns: The templates, each baseline before the templates that are compared with it.
         winners: The winner of each tuning run; empty for an evaluation.
@@ -175,7 +178,7 @@ def summarise(result: Result) -> Summary:
     given = set(_ALWAYS)
     for each in outcomes.values():
         given |= each.counts.keys()
-    states = tuple(state for state in STATES if state in given)
+    states = tuple(state for state in SHOWN if state in given)
     scores = _scores(result)
     limit = longest_answer(result)
     columns = []
@@ -198,7 +201,7 @@ def summarise(result: Result) -> Summary:
         following = command("classify", folder, "PHOTOS", "--out", "labels.csv")
     return Summary(
         images=len(result.heldout[0].rows) if result.heldout else 0,
-        split=result.heldout[0].split if result.heldout else "held-out",
+        split=result.split,
         states=states,
         scores=scores,
         columns=tuple(columns),
@@ -351,11 +354,11 @@ def selection_in_words(selection: Selection, aim: ObjectiveSpec) -> str:
 
 def _seen_in_words(selection: Selection) -> str:
     """Returns the images that the winner was chosen by, as "49 tuning images with 1 wrong answer"."""
-    images = _counted(selection.images, "tuning image")
+    images = images_of_units(selection.images, "tuning", selection.groups, selection.unit)
     outcomes = selection.outcomes
     if outcomes is None:
         return images
-    wrong = f"with {_counted(outcomes.wrong, 'wrong answer')}"
+    wrong = f"with {counted(outcomes.wrong, 'wrong answer')}"
     return f"{images} {wrong if outcomes.wrong else 'without a wrong answer'}"
 
 
@@ -365,7 +368,8 @@ def _proven(selection: Selection, images: str) -> str:
         if held.confidence > 0.5:
             low = number(held.low, held.measure)
             confidence = f"{100 * held.confidence:g} % confidence"
-            bounds.append(f"{metric_name(held.measure)} is at least {low} with {confidence}")
+            name = metric_name(held.measure) + per_unit(selection.unit)
+            bounds.append(f"{name} is at least {low} with {confidence}")
     proven = " and ".join(bounds)
     if selection.status == "certified":
         return f"Certified: {proven} ({images})."
@@ -377,7 +381,7 @@ def _proven(selection: Selection, images: str) -> str:
 
 def _wanting(held: Held, selection: Selection) -> str:
     """Returns the verdict on a winner that misses a goal, with its remedies, the cheapest first."""
-    name = metric_name(held.measure)
+    name = metric_name(held.measure) + per_unit(selection.unit)
     goal = number(held.goal, held.measure)
     low = number(held.low, held.measure)
     images = _seen_in_words(selection)
@@ -385,8 +389,10 @@ def _wanting(held: Held, selection: Selection) -> str:
     if held.mean < held.goal - 1e-9:
         lacks = f"its {name} is {number(held.mean, held.measure)}, short of the goal {goal} "
         lacks += f"({images})"
-    unasked = max(selection.there - selection.images, 0)
-    remedies = _remedies(held.measure, held.low, held.more, selection.images, unasked)
+    seen = selection.groups if selection.unit else selection.images
+    there = selection.groups_there if selection.unit else selection.there
+    unasked = max(there - seen, 0)
+    remedies = _remedies(held.measure, held.low, held.more, seen, unasked, selection.unit)
     return f"Best estimate, not certified: {lacks}.{_advice(remedies)}"
 
 
@@ -398,27 +404,29 @@ def _advice(remedies: list[str]) -> str:
 
 
 def _remedies(
-    measure: str, low: float, more: int | None, images: int, unasked: int = 0
+    measure: str, low: float, more: int | None, seen: int, unasked: int = 0, unit: str = ""
 ) -> list[str]:
     """Returns the remedies for a goal that is not proven, the cheapest first.
 
     Args:
         measure: The score that is held.
         low: The mean that is proven.
-        more: How many more images would prove the goal; None if no number would do.
-        images: How many tuning images were asked about.
+        more: How many more would prove the goal; None if no number would do.
+        seen: How many tuning images were asked about, or groups of them.
         unasked: How many others there are.
+        unit: What a group is called; "" where all are single images.
     """
     remedies = []
     if unasked and more is not None:
-        others = _counted(unasked, "other tuning image")
+        others = counted(unasked, f"other {unit or 'tuning image'}")
         remedies.append(f"ask about the {others} (--resume with a larger --effort or budget)")
     provable = _rounded_down(low)
     if provable > 0:
         remedies.append(f"a goal that these photos can prove, {metric_name(measure)} {provable:g}")
     photos = (more or 0) - unasked
-    if 0 < photos < _TOO_MANY * (images + unasked):
-        remedies.append(f"about {_counted(_rounded(photos), 'more photo')} for tuning")
+    if 0 < photos < _TOO_MANY * (seen + unasked):
+        new = counted(_rounded(photos), f"more {unit or 'photo'}")
+        remedies.append(f"about {new} for tuning")
     return remedies
 
 
@@ -445,12 +453,13 @@ def _scores(result: Result) -> dict[str, str]:
     aims = [_aim(run).measure for run in runs]
     known = {key for scored in result.heldout for key in scored.scores.means}
     names = {}
-    for key in dict.fromkeys(("hp", "hr", *held, *objectives, *aims)):
+    unit = result.heldout[0].unit if result.heldout else ""
+    for key in dict.fromkeys(("hp", "hr", *held, *objectives, *aims, *PER_IMAGE.values())):
         if key is None or key not in known:
             continue
         name = metric_name(key)
         if key in SCORES:
-            name = SCORES[key].title or name
+            name = (SCORES[key].title or name) + per_unit(unit)
         goals = {number(run.bounds[key], key) for run in runs if run.bounds.get(key)}
         if len(goals) == 1:
             name += f" (goal {goals.pop()})"
@@ -471,11 +480,6 @@ def _changes(
     return {key: kept.metrics[key] for key in keys if key in kept.metrics}
 
 
-def _counted(count: int, noun: str) -> str:
-    """Returns a count with its noun: "1 call", "2,000 calls"."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 # -- goal, power and cost --------------------------------------------------------------------------
 
 
@@ -490,11 +494,11 @@ def _duration(seconds: float) -> str:
 
 def cost_line(usage: Usage) -> str:
     """Returns the calls of a run, their price and the time in a line."""
-    parts = [_counted(usage.vlm.calls, "call")]
+    parts = [counted(usage.vlm.calls, "call")]
     if usage.vlm.from_store:
-        parts.append(f"{_counted(usage.vlm.from_store, 'answer')} kept from before")
+        parts.append(f"{counted(usage.vlm.from_store, 'answer')} kept from before")
     others = _other_models(usage)
-    parts += [_counted(other.calls, f"{name} call") for name, other in others.items()]
+    parts += [counted(other.calls, f"{name} call") for name, other in others.items()]
     models = (usage.vlm, *others.values())
     unknown = any(model.cost_usd is None and model.calls for model in models)
     usd = usage.cost_usd or 0.0
@@ -542,13 +546,13 @@ def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
     """Returns the bounds that the tuning images can prove, of scores that are held with a confidence."""
     lines = []
     for power in dict.fromkeys(powers):
-        images = _counted(power.images, "tuning image")
+        images = images_of_units(power.images, "tuning", power.groups, power.unit)
         provable = f"{metric_name(power.measure)} {number(power.provable, power.measure)}"
-        text = f"without a single error, {images} prove {provable} with "
+        text = f"without a single error, {images} prove {provable}{per_unit(power.unit)} with "
         text += f"{100 * power.confidence:g} % confidence"
-        more = power.needed - power.images
+        more = power.needed - power.groups
         if more > 0:
-            remedies = _remedies(power.measure, power.provable, more, power.images)
+            remedies = _remedies(power.measure, power.provable, more, power.groups, unit=power.unit)
             text += f", not {number(power.goal, power.measure)}."
             text += _advice(["raise data.tuning", *remedies])
         lines.append(text)

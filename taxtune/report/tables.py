@@ -7,11 +7,13 @@ from taxtune.mapping.config import DOUBTFUL
 from taxtune.metrics.confidence import COVERAGES
 from taxtune.metrics.names import metric_name
 from taxtune.metrics.statistics import Interval, PairedDifference
-from taxtune.metrics.table import SCORES
+from taxtune.metrics.table import PER_IMAGE, SCORES
 from taxtune.report.formatting import (
     MINUS,
     Result,
+    images_of_units,
     number,
+    per_unit,
     result_runs,
     role_of,
     score_of,
@@ -19,7 +21,7 @@ from taxtune.report.formatting import (
 )
 from taxtune.report.output import Cell, Table
 from taxtune.report.summary import proof_in_words, summarise, summary_table
-from taxtune.tuning.records import HeldoutResult, TuneResult
+from taxtune.tuning.records import HeldoutResult, TuneResult, groups_of
 
 __all__ = [
     "candidate_table",
@@ -46,6 +48,7 @@ def candidate_table(run: TuneResult) -> Table:
     """Returns the candidates, the most careful first, with role and prompt in the last two columns."""
     records = {record.iteration: record for record in run.iterations}
     rows: list[dict[str, Cell]] = []
+    per = "" if run.selection is None else per_unit(run.selection.unit)
     for each in run.shortlist:
         record = records[each.iteration]
         rows.append(
@@ -55,8 +58,9 @@ def candidate_table(run: TuneResult) -> Table:
                 "wrong": each.outcomes.wrong,
                 "general": each.outcomes.general,
                 "exact": each.outcomes.exact,
+                **each.outcomes.nothing,
                 "of": each.outcomes.images,
-                f"hP ({100 * each.confidence:g} % bound)": f"{number(each.hp)} (≥ {number(each.low)})",
+                f"hP{per} ({100 * each.confidence:g} % bound)": f"{number(each.hp)} (≥ {number(each.low)})",
                 "proven": proof_in_words(each),
                 "it is": role_of(run, each.iteration),
                 "prompt": record.prompt or record.template or "",
@@ -105,7 +109,9 @@ def score_table(result: Result) -> Table:
     title = "Scores"
     if result.heldout:
         first = result.heldout[0]
-        title = f"Scores: {first.scores.n:,} {first.split} images"
+        n_groups = len(groups_of(first.rows))
+        images = images_of_units(first.scores.n, first.split, n_groups, first.unit)
+        title = f"Scores{per_unit(first.unit)}: {images}"
     return Table.from_records("scores", title, rows, digits={"p": 4}, notes=notes)
 
 
@@ -135,7 +141,8 @@ def doubt_table(result: Result) -> Table:
         row["share"] = doubt.n / held.scores.n
         for key in ("hp", "hr"):
             name = metric_name(key)
-            row[name] = score_of(held.scores, key)
+            of_images = PER_IMAGE[key] if held.unit else key
+            row[name] = score_of(held.scores, of_images)
             row[f"{name} without"] = (doubt.without or {}).get(key)
             row[f"{name} if wrong"] = doubt.wrong.get(key)
         rows.append(row)

@@ -412,6 +412,7 @@ class _Scores:
             (WRONG, outcomes.wrong, None, None),
             (GENERAL, outcomes.general, None, None),
             (EXACT, outcomes.exact, None, None),
+            *((name, count, None, None) for name, count in outcomes.nothing.items()),
             (LABELS_WRONG, *interval_cells(outcomes.share_wrong)),
         ]
         in_units: list[tuple[Cell, ...]] = []

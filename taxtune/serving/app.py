@@ -280,6 +280,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
         root=tree.labels[tree.root],
         confidence=_confidence(classifier),
         guarantee=classifier.guarantee,
+        broken=classifier.broken,
         most_bytes=MAX_BYTES,
         address=address,
         css=Markup(css),

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from taxtune.classifier import Classification, Classifier, load_classifier
-from taxtune.classifier.classifier import COLUMNS
-from taxtune.data.context import EXIF, Variable
+from taxtune.classifier.classifier import BOX, COLUMNS
+from taxtune.data.context import EXIF
 from taxtune.errors import ImageError, ModelError
 from taxtune.images import MAX_PIXELS, count_pixels
 from taxtune.models import check_model
 from taxtune.models.local import LocalModel
 from taxtune.progress import note
 from taxtune.settings import SPREAD, LocalVLMSettings, VLMSettings
-from taxtune.tuning.saved import read_saved
+from taxtune.tuning.saved import Saved, read_saved
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -238,19 +238,21 @@ def as_pyfunc(classifier: Path) -> dict[str, Any]:
     return {
         "loader_module": __name__,
         "data_path": str(classifier),
-        "signature": ModelSignature(Schema(_columns(saved.context))),
+        "signature": ModelSignature(Schema(_columns(saved))),
         "pip_requirements": requirements(saved.vlm),
         "model_config": {"content_only": False},
     }
 
 
-def _columns(context: Sequence[Variable]) -> list[Any]:
+def _columns(saved: Saved) -> list[Any]:
     from mlflow.types import ColSpec, DataType
     from mlflow.types.schema import Array
 
     types = {"text": DataType.string, "number": DataType.double, "list": Array(DataType.string)}
     columns = [ColSpec(DataType.string, _INPUT)]
-    for variable in context:
+    if saved.boxes is not None:
+        columns.append(ColSpec(DataType.string, BOX, required=False))
+    for variable in saved.context:
         if variable.column not in EXIF:
             columns.append(ColSpec(types[variable.kind], variable.column, required=False))
     return columns

@@ -128,6 +128,7 @@ def headline_metrics(template: IterationRecord | HeldoutResult) -> dict[str, flo
         "wrong": outcomes.wrong,
         "right_but_general": outcomes.general,
         "exact": outcomes.exact,
+        **{re.sub(r"\W+", "_", name): count for name, count in outcomes.nothing.items()},
         "share_wrong": None if share is None else share.estimate,
     }
     for key, mean in template.scores.means.items():

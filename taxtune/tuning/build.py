@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from taxtune import objective as objectives
 from taxtune.answers.targets import TARGETS, make_information
 from taxtune.data import Example, load_examples
+from taxtune.data.boxes import Boxes
 from taxtune.data.context import Variable
+from taxtune.data.labels import LabelFinder
 from taxtune.data.sources import Source
 from taxtune.data.splits import Splits, split, split_sizes
 from taxtune.errors import ModelError, RecipeError
@@ -34,6 +36,7 @@ from taxtune.settings import (
     FragmentsProposerSettings,
     INat21Data,
     LocalVLMSettings,
+    ManifestData,
     PluginProposerSettings,
 )
 from taxtune.taxonomy import Domain, Taxonomy
@@ -62,6 +65,7 @@ __all__ = [
     "lacks_arbiter",
     "language_model",
     "make_arbiter",
+    "make_boxes",
     "make_data",
     "make_mapper",
     "make_measure",
@@ -296,6 +300,9 @@ def further_examples(
         folder=folder / "images",
         part=part,
         columns=recipe.data.context.columns,
+        words=recipe.data,
+        group=recipe.data.group,
+        boxes=make_boxes(recipe),
     )
     settings = _context_settings(recipe)
     if settings is None:
@@ -330,6 +337,8 @@ def _load_examples(
         domain=domain,
         part=part,
         columns=data.context.columns,
+        words=data,
+        group=data.group,
     )
     if source is not None:
         return load(source, folder=folder / "images")
@@ -337,6 +346,8 @@ def _load_examples(
         examples = load(MANIFEST_FILE, kind="manifest")
         # Numbered in the order in which they were drawn.
         return [example for example in examples if int(example.image.stem) < data.count]
+    crops = (folder / "images").absolute()
+    load = partial(load, folder=crops, boxes=make_boxes(recipe))
     if isinstance(data, FolderData):
         return load(recipe.path(data.path), kind="folder", skip_broken=data.skip_broken)
     images = None if data.images is None else recipe.path(data.images)
@@ -353,18 +364,43 @@ def _load_examples(
     )
 
 
+def make_boxes(recipe: Recipe) -> Boxes | None:
+    """Returns where the boxes of the photos are; None where photos are asked about as they are."""
+    data = recipe.data
+    if not isinstance(data, ManifestData | FolderData) or data.box is None:
+        return None
+    boxes = Boxes(margin=data.margin, least_confidence=data.least_confidence)
+    if data.box.lower().endswith(".json"):
+        return replace(boxes, file=recipe.path(data.box))
+    return replace(boxes, column=data.box)
+
+
 def make_splits(recipe: Recipe, examples: Sequence[Example]) -> Splits:
     """Returns the tuning and held-out splits, disjoint by image content, of readable images."""
     data = recipe.data
     tuning, heldout = split_sizes(len(examples), data.tuning, data.heldout)
-    return split(examples, tuning=tuning, heldout=heldout, seed=recipe.seed)
+    return split(
+        examples,
+        tuning=tuning,
+        heldout=heldout,
+        seed=recipe.seed,
+        may_be_short=not isinstance(data.heldout, int),
+        root=0,  # of every tree
+    )
 
 
 def trivial_node(recipe: Recipe, taxonomy: Taxonomy, examples: Sequence[Example]) -> int:
-    """Returns the node of the trivial answer: the recipe's, or the lowest above every label."""
+    """Returns the node of the trivial answer: the recipe's, or the lowest above every label.
+
+    Images on which nothing is there have no part in it.
+    """
     if recipe.taxonomy.domain is not None:
         return taxonomy.resolve(recipe.taxonomy.domain)
-    return taxonomy.common_ancestor({example.target for example in examples})
+    finder = LabelFinder(taxonomy, words=recipe.data)
+    at_root = {example.label for example in examples if example.target == taxonomy.root}
+    empty = finder.empty(at_root)
+    targets = {example.target for example in examples if example.label not in empty}
+    return taxonomy.common_ancestor(targets or {taxonomy.root})
 
 
 # -- models ----------------------------------------------------------------------------------------

@@ -15,16 +15,17 @@ from taxtune.data import Example
 from taxtune.data.context import blank
 from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
+from taxtune.metrics.groups import Groups, unit_name
 from taxtune.metrics.information import leaf_information
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import (
     Posterior,
+    Promise,
+    RiskGuarantee,
     SelfConsistency,
     Single,
     ThresholdLevel,
-    images_needed,
     threshold_levels,
-    worst_loss,
 )
 from taxtune.progress import note
 from taxtune.recipe import Recipe, flatten, load_recipe
@@ -63,7 +64,7 @@ _SAMPLES, _TEMPERATURE = 8, 1.0  # where the run itself asks once
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A policy with a guarantee: the mean 1 - hP on new images of the same kind is at most `risk`.
+    """A policy with a guarantee about new images of the same kind; see `RiskGuarantee`.
 
     Attributes:
         run: Name of the run.
@@ -71,7 +72,7 @@ class Calibration:
         samples: Number of answers to each image.
         threshold: The share of the answers, or of the probability, that a node needs; None where
             only always answering the root keeps the risk.
-        risk: The mean of 1 - hP that is guaranteed.
+        risk: What is guaranteed: the mean of 1 - hP, or the share of the labels that are wrong.
         confidence_level: How often that holds; None for in expectation.
         images: How many images it was calibrated on.
         missing: How many more had no answer and were left out.
@@ -82,6 +83,8 @@ class Calibration:
             this is used.
         names: What the model's own probabilities are taken of, see `Posterior`; None for
             self-consistency.
+        promise: What has the risk, see `RiskGuarantee`; as well `rank` and `unit`.
+        units: How many groups the images are; None in files of earlier versions.
     """
 
     run: str
@@ -97,6 +100,10 @@ class Calibration:
     levels: tuple[ThresholdLevel, ...] = field(repr=False)
     identity: Mapping[str, str | int | float | None] = field(repr=False)
     names: Literal["species", "all", "aliases"] | None = None
+    promise: Promise = "hp"
+    rank: str | None = None
+    unit: str = "image"
+    units: int | None = None
 
     @property
     def policy(self) -> SelfConsistency | Posterior | None:
@@ -119,8 +126,8 @@ class CalibrationRun:
 
     Attributes:
         folder: The run's folder; the calibration is kept there.
-        risk: The mean of 1 - hP to keep, in (0, 1).
-        confidence: With which confidence, in (0, 1); None for in expectation.
+        risk: What to keep, in (0, 1).
+        confidence: With which confidence, in (0, 1); None for in expectation, and for labels 0.9.
         kind: What is calibrated: "self_consistency" or "posterior"; the run's own where left out.
         samples: Answers to each image of self-consistency; those of the run's own policy, or 8,
             where left out.
@@ -129,6 +136,9 @@ class CalibrationRun:
         recipe: The run's recipe, for a run that does not know where it was.
         vlm: The model, for a run that was made with one given in Python.
         answers: The file of the answers; that of the run where left out.
+        promise: What has the risk: "hp", the mean of 1 - hP; or "labels", the share of wrong labels.
+        rank: The rank or the depth from which on a node is a label.
+        add: Labelled images beside those.
     """
 
     folder: Path
@@ -141,16 +151,12 @@ class CalibrationRun:
     recipe: str | Path | None = None
     vlm: Model | Callable[..., Any] | None = None
     answers: str | Path | None = None
+    promise: Promise = "hp"
+    rank: str | None = None
+    add: Source | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.risk < 1:
-            raise TaxtuneError(
-                "The risk must be between 0 and 1.",
-                value=self.risk,
-                remedy="For example: --risk 0.02",
-            )
-        if self.confidence is not None and not 0 < self.confidence < 1:
-            raise TaxtuneError("The confidence must be between 0 and 1.", value=self.confidence)
+        self._asked = RiskGuarantee.asked(self.risk, self.confidence, self.promise, self.rank)
         if self.images < 1:
             raise TaxtuneError("There must be at least one image.", value=self.images)
         if self.kind == "posterior" and self.samples is not None:
@@ -235,9 +241,12 @@ class CalibrationRun:
                 remedy="Calibrate with the recipe and the images of the run, or tune again.",
             )
         pool = self.run_data.examples
+        variables = self.run_data.variables
         if self.data is not None:
-            variables = self.run_data.variables
             pool = further_examples(recipe, *self.tree, self.data, self.folder, variables)
+        if self.add is not None:
+            added = further_examples(recipe, *self.tree, self.add, self.folder, variables)
+            pool = [*pool, *added]
         unused = remaining(pool, used, most=self.images, seed=recipe.seed)
         if not unused:
             raise DataError(
@@ -259,9 +268,19 @@ class CalibrationRun:
         return f"{name}, without images of the run's splits"
 
     @cached_property
+    def guarantee(self) -> RiskGuarantee:
+        """What is to be promised, by the name of a group of the run's data."""
+        return replace(self._asked, unit=unit_name(self.settings.data.group))
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Which of the calibration images belong together."""
+        return Groups.of([example.group for example in self.examples])
+
+    @cached_property
     def needed(self) -> int:
-        """How many images it takes at best."""
-        return images_needed(self.risk, self.confidence, worst=worst_loss(self.tree[0]))
+        """How many images, or groups of images, it takes at best."""
+        return self.guarantee.needed(self.tree[0])
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
@@ -287,12 +306,13 @@ class CalibrationRun:
         rows = self._answered_rows()
         placed = [row.placed for row in rows if row.placed is not None]
         targets = [row.target for row in rows]
+        groups = Groups.of([row.group for row in rows])
         levels = threshold_levels(
             tree,
             recorded_paths(tree, placed),
             targets,
-            self.risk,
-            self.confidence,
+            self.guarantee,
+            groups,
             self.policy.thresholds,
         )
         kept = [level.threshold for level in levels if level.kept]
@@ -306,14 +326,13 @@ class CalibrationRun:
             samples=self.policy.samples,
             names=self.policy.names,
             threshold=kept[-1] if kept else None,
-            risk=self.risk,
-            confidence_level=self.confidence,
-            images=len(rows),
+            **asdict(replace(self.guarantee, images=len(rows))),
             missing=len(self.examples) - len(rows),
             source=self.described,
             needed=self.needed,
             levels=levels,
             identity=flatten(identities),
+            units=len(groups),
         )
         write_json(self.folder / CALIBRATION, asdict(calibration))
         return calibration
@@ -322,16 +341,19 @@ class CalibrationRun:
         """Returns the rows of the images that have an answer; see `run`."""
         # What is wrong with the images is told first.
         n = len(self.examples)
+        self.guarantee.is_label(self.tree[0])
         vlm = self.asker.model
         if self.policy.samples > 1 and vlm.identity.get("temperature") == 0:
             raise ModelError(
                 "The model decodes greedily: all its answers to a prompt would be the same.",
                 remedy="Give one that samples: vlm=.",
             )
-        if n < self.needed:
+        n_groups = len(self.groups)
+        if n_groups < self.needed:
+            what = "images" if self.groups.single else f"groups ({self.guarantee.unit})"
             raise DataError(
-                f"{n:,} calibration images cannot show that the risk is kept: even if every answer "
-                f"were right, it would take {self.needed:,}.",
+                f"{n_groups:,} calibration {what} cannot show that the risk is kept: even if every "
+                f"answer were right, it would take {self.needed:,}.",
                 remedy="Add labelled images with --data, or allow more risk or less confidence.",
             )
         with AnswerStore(answers_of(self.folder, self.answers)) as store:

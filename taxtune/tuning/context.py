@@ -61,8 +61,9 @@ def make_context(
     columns = settings.columns
     if settings.candidates is not None:
         columns = (*columns, CANDIDATES)
-        candidates = candidates_of(settings.candidates, taxonomy, names, settings.top)
-        for name, cell in zip(names, cells, strict=True):
+        photos = [one.id.rpartition("#")[0] if one.box else one.id for one in examples]
+        candidates = candidates_of(settings.candidates, taxonomy, photos, settings.top)
+        for name, cell in zip(photos, cells, strict=True):
             cell[CANDIDATES] = candidates.get(name, [])
     known = tuple(variables)
     if not known:

@@ -14,8 +14,9 @@ from taxtune.data import Example
 from taxtune.data.context import Variable
 from taxtune.data.splits import Splits
 from taxtune.errors import ModelError, RecipeError, TaxtuneError
-from taxtune.metrics.hierarchical import score
-from taxtune.metrics.information import Information, information_scores
+from taxtune.metrics.groups import unit_of
+from taxtune.metrics.information import Information
+from taxtune.metrics.table import Predictions
 from taxtune.objective import Objective
 from taxtune.policies import Policy
 from taxtune.policies.allowed import Checklist, read_checklist
@@ -32,6 +33,7 @@ from taxtune.tuning.leaks import group_names
 from taxtune.tuning.metrics import MeasureMetric, Metric
 from taxtune.tuning.proposers import Goal, Proposer
 from taxtune.tuning.proposers.evidence import GRADED, measures_of
+from taxtune.tuning.records import groups_of
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.selection import Rung, rungs
 from taxtune.tuning.thresholds import CrossFit, can_choose
@@ -45,7 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["Experiment", "checklist_notes", "make_checklist", "make_rungs"]
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {"tuning", "heldout", "first_rung", "context", "root", "domain", "frequencies", "allowed"}
+_KEPT = {"tuning", "heldout", "first_rung", "group", "context"}
+_KEPT |= {"root", "domain", "frequencies", "allowed"}
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,7 @@ class Experiment:
             seed=self.recipe.seed,
             max_missing=self.recipe.max_missing,
             known=known,
+            unit=unit_of(self.recipe.data.group, groups_of(examples)),
         )
 
     @cached_property
@@ -209,18 +213,22 @@ class Experiment:
     @cached_property
     def trivial(self) -> tuple[float, float]:
         """HP and hR of always answering the domain's root on the tuning split."""
-        scores = score(self.taxonomy, self._trivial_nodes, self._targets)
-        return scores.hp, scores.hr
+        return self._trivial_means["hp"], self._trivial_means["hr"]
+
+    @cached_property
+    def _trivial_means(self) -> dict[str, float]:
+        """The mean of each score, by name, of always answering the domain's root."""
+        target = self._targets
+        nodes = np.full_like(target, self.domain)
+        nowhere = np.zeros(len(target), dtype=bool)
+        table = Predictions(self.weights, nodes, target, nowhere).table()
+        groups = groups_of(self.splits.tuning)
+        return table.grouped(groups).means()
 
     @cached_property
     def _targets(self) -> IntArray:
         """The targets of the tuning images, shape (n,)."""
         return np.array([example.target for example in self.splits.tuning], dtype=np.int64)
-
-    @property
-    def _trivial_nodes(self) -> IntArray:
-        """The domain's root for each tuning image, shape (n,)."""
-        return np.full_like(self._targets, self.domain)
 
     @cached_property
     def _described(self) -> tuple[Known, ...]:
@@ -229,7 +237,6 @@ class Experiment:
     def goal(self) -> Goal:
         """Returns the goal as the proposer sees it."""
         trivial_hp, trivial_hr = self.trivial
-        bits = information_scores(self.weights, self._trivial_nodes, self._targets)
         prompt = self.recipe.prompt
         return Goal(
             objective=self.objective,
@@ -240,8 +247,8 @@ class Experiment:
             ranks=list(prompt.ranks),
             tuning_images=self.rungs[0].images,
             off_tree=self.mapper.config.off_tree,
-            trivial_ihp=bits.ihp,
-            trivial_ihr=bits.ihr,
+            trivial_ihp=self._trivial_means["ihp"],
+            trivial_ihr=self._trivial_means["ihr"],
             examples=tuple(prompt.examples),
             taxonomy=self.taxonomy,
             domain_node=self.domain,

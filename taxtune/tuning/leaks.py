@@ -100,9 +100,9 @@ def group_names(
 
     These are the names of all nodes between the domain and a tuning image's label, but for
 
-    - groups that hold more than half of the domain's labels, or every label of the images: to say
-      them is to say what the images are of, as the domain's own word does, and is as right of new
-      images as of these;
+    - groups that hold more than half of the domain's labels, or every label of the images that show
+      something: to say them is to say what the images are of, as the domain's own word does, and is
+      as right of new images as of these;
     - words of which every domain makes use ("object", "group", "pattern"), and names of ranks;
     - what the user's own prompt says, which no proposer has to find out.
 
@@ -115,7 +115,7 @@ def group_names(
     """
     tuning = set(tuning)
     labels = taxonomy.leaves[taxonomy.is_ancestor(domain, taxonomy.leaves)]
-    images = np.array(sorted(tuning.union(heldout)))
+    images = np.array(sorted(tuning.union(heldout) - {taxonomy.root}), dtype=np.int64)
     groups: set[int] = set()
     for target in tuning:
         groups.update(taxonomy.ancestors(target)[:-1].tolist())

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from taxtune.data import Example
 from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
+from taxtune.metrics.groups import unit_of
 from taxtune.models import AnswerStore, count_faults
 from taxtune.progress import note, track
 from taxtune.tuning.asker import answer_limit
@@ -36,6 +37,7 @@ from taxtune.tuning.records import (
     TuneResult,
     Usage,
     cut_in_words,
+    groups_of,
 )
 from taxtune.tuning.run_folder import (
     answers_of,
@@ -331,9 +333,14 @@ class Tuner:
                 file=self.folder,
                 remedy="See history.jsonl for the reasons.",
             )
+        tuning = self.experiment.splits.tuning
+        groups = groups_of(tuning)
         selection = replace(
             selection,
-            there=len(self.experiment.splits.tuning),
+            there=len(tuning),
+            unit=unit_of(self.experiment.recipe.data.group, groups),
+            groups=len(groups_of(tuning[: selection.images])),
+            groups_there=len(groups),
             leaders=tuple(leaders(records, self.experiment.objective)),
         )
         return with_candidates(selection, records, self.experiment.objective)
@@ -560,7 +567,8 @@ class Tuner:
 
         No prompt makes up for the wrong tree.
         """
-        answered = [row for row in rows if row.answer is not None]
+        # Where nothing is there, what a model says instead is on no tree.
+        answered = [row for row in rows if row.answer is not None and row.target]
         off_tree = [row for row in answered if row.off_tree]
         most = self.experiment.recipe.max_off_tree
         if len(off_tree) <= most * len(answered):

@@ -8,9 +8,12 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from taxtune.atomic import check_folder
+from taxtune.data import Example
+from taxtune.data.examples import groups_in_words
 from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
+from taxtune.metrics.groups import unit_of
 from taxtune.models import AnswerStore, Model
 from taxtune.models.arbiter import ChatArbiter, estimated_calls, offer
 from taxtune.objective import Objective, ObjectiveSpec, asks_a_model
@@ -42,6 +45,7 @@ from taxtune.tuning.costs import CallCost, Spending, call_cost
 from taxtune.tuning.experiment import Experiment, checklist_notes, make_checklist, make_rungs
 from taxtune.tuning.history import check_resumable, is_begun
 from taxtune.tuning.proposers import Proposer
+from taxtune.tuning.records import groups_of
 from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.run_folder import answers_of, check_run_folder, identity_of
 from taxtune.tuning.selection import Rung, most_questions
@@ -64,8 +68,9 @@ _UNKNOWN = 1000  # images where what is wrong with them is told; their number si
 class PowerAnalysis:
     """What the tuning images can prove of a score that an objective holds with a confidence above 0.5.
 
-    If no answer loses anything, `provable` is the highest mean that they prove, and `needed` images
-    prove the goal.
+    If no answer loses anything, `provable` is the highest mean that they prove, and `needed` groups
+    prove the goal. Each of the `groups` counts once; `unit` is what one is called, "" where all are
+    single images.
     """
 
     measure: str
@@ -74,10 +79,15 @@ class PowerAnalysis:
     images: int
     provable: float
     needed: int
+    groups: int
+    unit: str
 
 
-def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...]:
-    """Returns the bound that so many images can prove of each score held with a confidence."""
+def analyse_power(
+    objective: Objective, tuning: Sequence[Example], group: str | None
+) -> tuple[PowerAnalysis, ...]:
+    """Returns the bound that images, by `data.group`, prove of each score held with a confidence."""
+    groups = groups_of(tuning)
     analyses = []
     for held in objective.constraints:
         if held.confidence > 0.5 and held.of is None and held.least < 1:
@@ -85,9 +95,11 @@ def analyse_power(objective: Objective, images: int) -> tuple[PowerAnalysis, ...
                 measure=held.measure,
                 goal=held.least,
                 confidence=held.confidence,
-                images=images,
-                provable=highest_provable(images, held.confidence),
+                images=len(tuning),
+                provable=highest_provable(len(groups), held.confidence),
                 needed=errorless_images(held.least, held.confidence),
+                groups=len(groups),
+                unit=unit_of(group, groups),
             )
             analyses.append(analysis)
     return tuple(analyses)
@@ -106,6 +118,7 @@ class Plan:
         images: Labelled images that the recipe's data has.
         tuning_images: Size of the tuning split.
         heldout_images: Size of the held-out split.
+        groups: The groups and the copies among the images, in words; "" where there are none.
         rungs: How many templates are asked about how many of the tuning images.
         power: What the tuning images can prove.
         vlm: The model's kind and name.
@@ -128,6 +141,7 @@ class Plan:
     images: int | None
     tuning_images: int
     heldout_images: int
+    groups: str
     rungs: tuple[Rung, ...]
     power: tuple[PowerAnalysis, ...]
     vlm: dict[str, Any]
@@ -178,6 +192,8 @@ def make_plan(
 
     found = _UNKNOWN if images.data is None else len(images.data.examples)
     sizes = split_sizes(found, recipe.data.tuning, recipe.data.heldout)
+    if images.splits is not None:  # groups may leave fewer
+        sizes = (len(images.splits.tuning), len(images.splits.heldout))
     tuning, heldout = sizes
     described: dict[str, Any] = {} if models.proposer is None else models.proposer.identity()
     calls = _count_calls(recipe, policy, goals, sizes, described)
@@ -193,8 +209,10 @@ def make_plan(
         spending.append(_spending(effort, counted.vlm, cost, models, chosen=chosen))
     if is_alone:
         attempts.notes.append(offer(calls.vlm, _NAME_ONE))
-    told = goals if images.splits is not None else []
-    power = [one for goal in told for one in analyse_power(goal, tuning)]
+    power: list[PowerAnalysis] = []
+    if images.splits is not None:
+        for goal in goals:
+            power += analyse_power(goal, images.splits.tuning, recipe.data.group)
     return Plan(
         name=recipe.name,
         goals=tuple(goal.spec for goal in goals),
@@ -204,6 +222,7 @@ def make_plan(
         images=None if images.data is None else len(images.data.examples),
         tuning_images=tuning,
         heldout_images=heldout,
+        groups=images.in_words(recipe.data.group),
         rungs=calls.rungs,
         power=tuple(power),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
@@ -334,6 +353,15 @@ class _Images:
     data: LabelledData | None = None
     splits: Splits | None = None
     rules: TemplateRules | None = None
+
+    def in_words(self, group: str | None) -> str:
+        """Returns the groups and the copies among the images; "" for none."""
+        if self.data is None or self.splits is None:
+            return ""
+        # Of many images only those that are drawn are read.
+        drawn = {one.id: one for one in (*self.splits.tuning, *self.splits.heldout)}
+        examples = [drawn.get(example.id, example) for example in self.data.examples]
+        return groups_in_words(examples, group, "listed in the run's copies.csv")
 
 
 class _Models(NamedTuple):

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from taxtune.data import Example
+from taxtune.data.boxes import Box
 from taxtune.data.context import Variable
 from taxtune.errors import DataError
 from taxtune.metrics.doubt import Doubt
+from taxtune.metrics.groups import Groups
 from taxtune.metrics.hierarchical import is_exact
 from taxtune.metrics.outcomes import (
     ABSTAINED,
@@ -19,6 +22,7 @@ from taxtune.metrics.outcomes import (
     OFF_TREE,
     WRONG,
     Outcomes,
+    confused_with_nothing,
 )
 from taxtune.metrics.ranks import RankIntervals
 from taxtune.metrics.selective import Selective
@@ -52,7 +56,10 @@ __all__ = [
     "Usage",
     "count_cut",
     "cut_in_words",
+    "groups_of",
+    "image_table",
     "outcomes_of",
+    "score_table",
 ]
 
 #: What to do about answers that were cut off.
@@ -187,10 +194,10 @@ class SampleResult:
             return MISSING
         if self.off_tree:
             return OFF_TREE
-        if self.abstained:
-            return ABSTAINED
         if self.exact:
             return EXACT
+        if self.abstained:
+            return ABSTAINED
         return GENERAL if self.hp == 1 else WRONG
 
     @property
@@ -229,7 +236,28 @@ def outcomes_of(rows: Iterable[SampleResult]) -> Outcomes:
     """Returns the counts of what became of rows."""
     rows = list(rows)
     labels = sum(bool(row.node) and not row.off_tree for row in rows)  # the root is node 0
-    return Outcomes(counts=dict(Counter(row.state for row in rows)), labels=labels)
+    counts = dict(Counter(row.state for row in rows))
+    placed = [row for row in rows if row.state != MISSING]
+    called_empty = [row.node == 0 and not row.off_tree for row in placed]
+    counts |= confused_with_nothing([row.target == 0 for row in placed], called_empty)
+    groups = groups_of(rows)
+    per_group = len(rows) / len(groups) if rows else 1.0
+    return Outcomes(counts=counts, labels=labels, per_group=per_group)
+
+
+def groups_of(images: Sequence[SampleResult | Example]) -> Groups:
+    """Returns the groups of images."""
+    return Groups.of([image.group for image in images])
+
+
+def image_table(rows: Sequence[SampleResult]) -> ScoreTable:
+    """Returns the scores of the images of rows."""
+    return ScoreTable.of_rows([row.values for row in rows])
+
+
+def score_table(rows: Sequence[SampleResult]) -> ScoreTable:
+    """Returns the scores of the groups of rows: every mean, bound and interval is of these."""
+    return image_table(rows).grouped(groups_of(rows))
 
 
 def count_cut(rows: Sequence[SampleResult]) -> tuple[int, int]:
@@ -318,8 +346,8 @@ class IterationRecord:
         state: "complete"; "failed" where no acceptable template was proposed; "void" where too many
             calls failed.
         template: The Jinja source, or None where none was accepted.
-        scores: Scores on the tuning split, over the images that were answered; None unless
-            complete.
+        scores: Scores on the tuning split, over the groups of the images that were answered; None
+            unless complete.
         value: The objective's value, larger is better; None unless complete.
         feasible: Whether the means meet the objective's constraints.
         reason: Why the iteration failed or is void.
@@ -361,8 +389,8 @@ class IterationRecord:
 
     @property
     def table(self) -> ScoreTable:
-        """The scores of its images."""
-        return ScoreTable.of_rows([row.values for row in self.rows])
+        """The scores of the groups of its images."""
+        return score_table(self.rows)
 
     @property
     def cut_short(self) -> bool:
@@ -457,6 +485,9 @@ class Selection:
             certify nothing.
         candidates: The templates that are worth choosing, the most careful first.
         there: How many tuning images there are; 0 where that is not known.
+        unit: What counts once where tuning images belong together, as "burst"; "" where none do.
+        groups: How many groups those are that it and its rivals were asked about.
+        groups_there: How many groups there are in the tuning split.
         leaders: The iteration that would have been chosen once each iteration was done; None before
             there was one.
     """
@@ -470,6 +501,9 @@ class Selection:
     chose_threshold: bool = False
     candidates: tuple[Candidate, ...] = ()
     there: int = 0
+    unit: str = ""
+    groups: int = 0
+    groups_there: int = 0
     leaders: tuple[int | None, ...] = ()
 
     @property
@@ -498,6 +532,7 @@ class HeldoutResult:
             gives no probability.
         selective: The worth of the answers' confidence, over the images of `scores`; None where one
             has none.
+        unit: What counts once where images belong together, as "burst"; "" where none do.
     """
 
     name: str
@@ -511,6 +546,7 @@ class HeldoutResult:
     split: str = "held-out"
     doubt: Doubt | None = None
     selective: Selective | None = None
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,6 +572,7 @@ class Provenance:
         recipe: The settings in full, with every default, as YAML.
         command: The command that runs it again, given that recipe; None where none does.
         images: Image files by example id.
+        photos: Of crops the photos that they are cut out of, each with its box, by example id.
         source: The recipe's file, whose folder its paths start at; None where there is none.
     """
 
@@ -543,6 +580,7 @@ class Provenance:
     recipe: str | None = None
     command: str | None = None
     images: dict[str, str] = field(default_factory=dict)
+    photos: dict[str, tuple[str, Box]] = field(default_factory=dict)
     source: str | None = None
 
 
@@ -820,7 +858,8 @@ class ComparisonResult(_Result):
 
 
 def _counts(found: Outcomes) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in ("wrong", "general", "exact", "images")}
+    counts = {name: getattr(found, name) for name in ("wrong", "general", "exact", "images")}
+    return counts | found.nothing
 
 
 def _first_scores(held: HeldoutResult) -> dict[str, Any]:

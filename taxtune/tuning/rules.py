@@ -214,8 +214,11 @@ def _named_labels(
 
 
 def label_names(taxonomy: Taxonomy, domain: int, examples: Iterable[Example]) -> tuple[str, ...]:
-    """Returns the names of images' labels but for the domain's, which every template may say."""
-    targets = {example.target for example in examples} - {domain}
+    """Returns the names of images' labels but for the domain's, which every template may say.
+
+    The root is no name of what an image shows, but the truth of one that shows nothing.
+    """
+    targets = {example.target for example in examples} - {domain, taxonomy.root}
     return tuple(sorted({name for target in targets for name in taxonomy.names(target)}))
 
 

@@ -233,7 +233,10 @@ def _contents(experiment: Experiment) -> dict[str, object]:
     aliases = [tree.names(node)[1:] for node in range(len(tree))]
     contents: dict[str, object] = {"taxonomy": [tree.labels, tree.parents.tolist(), aliases]}
     for name, examples in {"tuning": splits.tuning, "held-out": splits.heldout}.items():
-        contents[f"{name} images"] = [(example.sha256, example.target) for example in examples]
+        # Where there are no groups, as runs of earlier versions have it.
+        contents[f"{name} images"] = [
+            (example.sha256, example.target, *filter(None, [example.group])) for example in examples
+        ]
     if experiment.context:
         variables = [asdict(variable) for variable in experiment.context]
         values = {}
@@ -276,14 +279,18 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
     }
     settings = yaml.safe_dump(experiment.settings, sort_keys=False, allow_unicode=True)
     images = {}
+    photos = {}
     for example in (*experiment.splits.tuning, *experiment.splits.heldout):
         images[example.id] = str(example.image)
+        if example.box is not None:
+            photos[example.id] = (str(example.photo), example.box)
     source = experiment.recipe.source
     return Provenance(
         facts={group: as_texts(values) for group, values in facts.items()},
         recipe=redact(settings),
         command=command,
         images=images,
+        photos=photos,
         source=None if source is None else str(source),
     )
 

@@ -11,21 +11,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from taxtune.atomic import check_in_place, make_folder, write_json
+from taxtune.data.boxes import Boxes
 from taxtune.data.context import Variable
 from taxtune.errors import DataError, TaxonomyError
 from taxtune.models import Model
 from taxtune.policies import Reliability, RiskGuarantee
 from taxtune.policies.allowed import Occurrence
 from taxtune.recipe import Recipe
-from taxtune.settings import AUTO, LocalVLMSettings, MapperSettings, VLMSettings
+from taxtune.settings import AUTO, LabelWords, LocalVLMSettings, MapperSettings, VLMSettings
 from taxtune.taxonomy import Taxonomy
-from taxtune.tuning.build import language_model
+from taxtune.tuning.build import language_model, make_boxes
 from taxtune.tuning.experiment import Experiment
 from taxtune.tuning.records import TuneResult
 from taxtune.tuning.run_folder import CLASSIFIER, as_texts, finished_run
@@ -65,6 +67,9 @@ class Saved(BaseModel):
         seed: Seeds the model's sampling.
         reliability: How often answers like these were right.
         guarantee: What `calibrate` guarantees of the policy.
+        words: What labels say that no tree has.
+        boxes: What of photos is asked about; None for whole photos.
+        group: Which images belong together.
         taxonomy: The label tree, see `tree_columns`.
     """
 
@@ -83,6 +88,9 @@ class Saved(BaseModel):
     seed: int
     reliability: Reliability | None
     guarantee: RiskGuarantee | None
+    words: LabelWords = LabelWords()
+    boxes: Boxes | None = None
+    group: str | None = None
     taxonomy: dict[str, Any]
 
 
@@ -111,6 +119,7 @@ def save_winner(experiment: Experiment, result: TuneResult) -> None:
         used.update(allowed.variables)
     policy = {} if result.selection is None else result.selection.policy
     vlm, mapper = pinned(recipe, experiment.vlm)
+    boxes = None if "data" in experiment.given else make_boxes(recipe)
     saved = Saved(
         name=result.name,
         template=winner.source,
@@ -125,6 +134,9 @@ def save_winner(experiment: Experiment, result: TuneResult) -> None:
         taxonomy=tree_columns(experiment.taxonomy),
         reliability=_reliability(experiment.taxonomy, result),
         guarantee=None,
+        words=LabelWords(**recipe.data.model_dump(include=set(LabelWords.model_fields))),
+        boxes=None if boxes is None else replace(boxes, file=None),
+        group=recipe.data.group,
     )
     folder = Path(result.folder) / CLASSIFIER
     check_in_place(folder)

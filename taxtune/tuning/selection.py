@@ -7,6 +7,9 @@ are asked about more of the tuning images, rung by rung, and the last ones about
 (`rungs`, `pick`). The winner is decided by a one-sided lower bound on the images of the last rung
 (`choose`).
 
+An image here is a group of images where images belong together (`taxtune.metrics.groups`): the
+mean over a group counts once. Rungs and questions count images.
+
 Templates are compared image by image. What makes an image hard makes it hard for all of them, so
 the noise of their differences is that of the remainder once each image's own mean is taken away;
 the noise of their common level is that of the images. Each template's mean is shrunk towards the
@@ -29,7 +32,7 @@ from taxtune.metrics.bounds import ASSUMED_LOSS, images_to_certify, poisson_boun
 from taxtune.metrics.table import TemplateScores, is_mean
 from taxtune.objective import Constraint, Objective
 from taxtune.policies.paths import BoolArray, FloatArray
-from taxtune.tuning.records import Held, IterationRecord, Selection, Status
+from taxtune.tuning.records import Held, IterationRecord, Selection, Status, image_table
 
 __all__ = [
     "BELIEVED",
@@ -443,7 +446,7 @@ class ConstraintTest:
     Attributes:
         constraint: The constraint.
         goal: The smallest mean that it accepts.
-        measured: Its measure on each image, shape (rows,) for each of k templates.
+        measured: Its measure on each group of images, shape (groups,) for each of k templates.
         typical: Size of a loss where there is one.
         lows: The score that is assumed of each template, shape (k,): a one-sided bound, or its mean
             if the constraint has no confidence.
@@ -465,7 +468,7 @@ class ConstraintTest:
         """Tests finalists by their images."""
         measured = [record.table.column(constraint.measure) for record in finalists]
         known = [values[~np.isnan(values)] for values in measured]
-        typical = _typical_loss(np.concatenate(known))
+        typical = _typical_loss(finalists, constraint.measure)
         lows = [_lower_bound(values, constraint.confidence, known, typical) for values in known]
         return cls(
             constraint=constraint,
@@ -502,9 +505,9 @@ def _lower_bound(
     """Returns the mean that is assumed of a score: a one-sided bound, or its own if 0.5 is enough.
 
     Args:
-        values: The score of each image, shape (n,).
+        values: The score of each group of images, shape (n,).
         confidence: The bound's confidence.
-        all_values: The same of all templates on these images.
+        all_values: The same of all templates on these groups.
         typical: The size of a loss where there is one.
     """
     mean = float(values.mean())
@@ -580,10 +583,10 @@ def _probability(
 
 
 def aim_values(record: IterationRecord, objective: Objective) -> FloatArray:
-    """Returns the contribution of each image to the objective, shape (rows,).
+    """Returns the contribution of each group of images to the objective, shape (groups,).
 
     It is the value and the influence on it. An objective is a smooth function of means, so that
-    near them it is linear in them (the delta method). Of a plain mean these are the images' own
+    near them it is linear in them (the delta method). Of a plain mean these are the groups' own
     values.
     """
     scores = record.scores
@@ -629,11 +632,11 @@ class _Posterior:
 
 
 def _posterior(records: Sequence[IterationRecord], objective: Objective, images: int) -> _Posterior:
-    columns = [[aim_values(record, objective) for record in records]]
+    asked = [replace(record, rows=record.rows[:images]) for record in records]
+    columns = [[aim_values(record, objective) for record in asked]]
     for held in objective.constraints:
-        columns.append([record.table.column(held.measure) for record in records])
-    first = [[values[:images] for values in column] for column in columns]
-    observed = np.array(first).transpose(1, 2, 0)  # (k, n, d)
+        columns.append([record.table.column(held.measure) for record in asked])
+    observed = np.array(columns).transpose(1, 2, 0)  # (k, n, d)
     k, n, d = observed.shape
     tiny = _TINY * np.eye(d)
     with np.errstate(invalid="ignore"):
@@ -659,7 +662,7 @@ def _posterior(records: Sequence[IterationRecord], objective: Objective, images:
     common = np.cov(image.T).reshape(d, d) / n if n > 1 else np.zeros((d, d))
     for column, held in enumerate(objective.constraints, 1):
         # However spotless the record, the images are a sample.
-        expected = _typical_loss(observed[..., column]) * max(1 - held.least, 0) / n / 2
+        expected = _typical_loss(asked, held.measure) * max(1 - held.least, 0) / n / 2
         common[column, column] = max(common[column, column], expected)
     return _Posterior(mean=mean + level, covariance=covariance, common=common + tiny)
 
@@ -689,11 +692,14 @@ def _shrunk(raw: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]
     return mean, covariance
 
 
-def _typical_loss(measured: FloatArray) -> float:
+def _typical_loss(records: Sequence[IterationRecord], measure: str) -> float:
     """Returns the size that losses have where there are any.
 
-    It is the mean of their squares by their mean.
+    It is the mean of their squares by their mean. Losses are those of images: however little was
+    lost of groups so far, the next may be lost altogether.
     """
+    columns = [image_table(record.rows).column(measure) for record in records]
+    measured = np.concatenate(columns)
     losses = 1 - measured[~np.isnan(measured)]
     total = float(losses.sum())
     if total <= 0:

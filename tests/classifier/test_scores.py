@@ -11,11 +11,13 @@ from taxtune.answers.classifier_scores import Scores, array_scores
 from taxtune.classifier.scores import ScoreCalibration, guaranteed
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.hierarchical import precision_recall
+from taxtune.policies import RiskGuarantee
 from taxtune.taxonomy import Taxonomy
 
 PATHS = [f"life/f{family}/s{family}{leaf}" for family in range(4) for leaf in range(3)]
 TREE = Taxonomy.from_paths(PATHS)
 LEAVES = TREE.leaves
+asked = RiskGuarantee.asked
 
 
 def simulated(n, seed, temperature=0.5):
@@ -58,7 +60,7 @@ def test_the_risk_is_kept_as_often_as_promised(by):
     kept = Counter()
     for seed in range(40):
         weights, target = simulated(400, 100 + seed)
-        loss, family = losses(guaranteed(TREE, scores_of(weights), target, 0.05, 0.9, by))
+        loss, family = losses(guaranteed(TREE, scores_of(weights), target, asked(0.05, 0.9), by))
         if by is None:
             family = np.zeros_like(family)
         for node in np.unique(family).tolist():
@@ -74,7 +76,7 @@ def test_a_hard_group_gets_a_larger_threshold_and_rare_groups_share_one():
     some = np.ones(900, dtype=bool)
     for family in (1, 2):
         some[np.flatnonzero(predicted == family)[25:]] = False
-    found = guaranteed(TREE, scores_of(weights[some]), target[some], 0.05, 0.9, "1")
+    found = guaranteed(TREE, scores_of(weights[some]), target[some], asked(0.05, 0.9), "1")
     assert set(found.groups) == {"life/f0", "life/f3", ""}
     hard, easy = (found.groups[f"life/{name}"].level.threshold for name in ("f3", "f0"))
     assert (hard or 1.0) > (easy or 1.0)
@@ -95,14 +97,14 @@ def test_the_order_of_images_does_not_matter():
     for order in (np.arange(300), np.argsort(target), shuffled):
         names = tuple(map(str, order))
         scores = Scores(names, made.nodes[order], made.weights[order])
-        found = guaranteed(TREE, scores, target[order], 0.1, 0.9)
+        found = guaranteed(TREE, scores, target[order], asked(0.1, 0.9))
         first = first or found
         assert found == first
 
 
 def test_it_is_read_back_as_it_was():
     weights, target = simulated(300, 3)
-    found = guaranteed(TREE, scores_of(weights), target, 0.1, None, 1)
+    found = guaranteed(TREE, scores_of(weights), target, asked(0.1), 1)
     again = ScoreCalibration.model_validate_json(found.model_dump_json())
     assert again.model_dump_json() == found.model_dump_json()
     assert again.tree.digest == TREE.digest
@@ -113,7 +115,7 @@ def test_a_calibration_that_keeps_nothing_says_the_root():
     images = np.arange(300)
     weights = np.eye(12)[images % 12]
     target = LEAVES[(images + 4) % 12]  # sure, and always wrong
-    found = guaranteed(TREE, scores_of(weights), target, 0.02, 0.9)
+    found = guaranteed(TREE, scores_of(weights), target, asked(0.02, 0.9))
     assert found.threshold is None
     assert {one.placement for one in found.classify(TEST)} == {"life"}
 
@@ -124,4 +126,4 @@ def test_a_calibration_that_keeps_nothing_says_the_root():
 def test_what_cannot_be_promised_is_refused(risk, confidence):
     weights, target = simulated(300, 3)
     with pytest.raises(TaxtuneError):
-        guaranteed(TREE, scores_of(weights), target, risk, confidence)
+        guaranteed(TREE, scores_of(weights), target, asked(risk, confidence))

@@ -155,3 +155,24 @@ def test_options_of_the_other_door_are_refused(here):
         (["calibrate", "run", "--risk=.1", "--by=1"], "--by: only for a file of scores."),
     ):
         assert said in run_refused(*command, folder=here)
+
+
+def test_frames_that_show_nothing_are_calibrated_and_compared(here):
+    header, *rows = (here / "old.csv").read_text().splitlines()
+    scores = [f"e{i}.jpg,{','.join(['0.01'] * (header.count(',') - 1))},0.8" for i in range(40)]
+    (here / "old.csv").write_text("\n".join([header, *rows, *scores]) + "\n")
+    truth = (here / "old-truth.csv").read_text()
+    empty = "".join(f"e{i}.jpg,{('Blank', 'false_trigger')[i % 2]}\n" for i in range(40))
+    (here / "old-truth.csv").write_text(f"{truth}{empty}u.jpg,unknown\n")
+    done = calibrate(here, "--confidence-level=0.9")
+    assert "20 of 440 targets: 'Blank' is nothing of the tree" in done.err
+    assert "1 of 441 rows are left out: target 'unknown' is not known" in done.err
+    head = next(line for line in done.out.splitlines() if "a node needs" in line)
+    assert "empty, called something" in head
+    argmax = next(line.split() for line in done.out.splitlines() if " argmax " in line)
+    assert argmax[4:6] == ["0", "0"], "the highest score of every empty frame is that of nothing"
+    command = ["classify", "calibration.json", "old.csv", "--truth=old-truth.csv"]
+    labelled = run_well(*command, folder=here)
+    assert "440 images with a true label" in labelled.err
+    assert "empty, called something: 0; something, called empty: " in labelled.err
+    assert "called" not in classify(here, "--truth=new-truth.csv").err

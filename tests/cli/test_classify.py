@@ -217,6 +217,27 @@ def test_policies(here):
     assert "the run is calibrated; --policy calibrated" in classify(here, "photos/0.png").err
 
 
+def test_a_promise_that_is_broken_is_told_and_labels_back_off(here):
+    assert run_captured("calibrate", here / "run", "--risk=0.3", "--samples=2").code == 0
+    photos = MANIFEST_FILE.parent / "images"
+    command = ("--policy=calibrated", "--out=labels.csv", "--force")
+    assert classify(here, str(photos), *command).code == 0
+    audit = ("audit", "labels.csv", "--of=run", "--n=40")
+    run_well(*audit, folder=here)
+    asked = here / "labels-audit.csv"
+    rows = table(asked.read_text())
+    for row in rows:
+        row["truth"] = "blank"
+    with asked.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    assert "the promise is broken since label 1 of 40" in run_well(*audit, folder=here).err
+    done = classify(here, str(photos), *command, "--on-broken=back-off")
+    assert done.err.count("the promise is broken since label 1 of 40") == 2
+    assert {row["placement"].count("/") for row in read(here / "labels.csv")} == {0}
+
+
 def test_ctrl_c_says_how_to_go_on(here, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
@@ -283,3 +304,14 @@ def test_a_run_that_was_copied_labels_without_its_project(tmp_path):
     small_jpeg.cache_clear()
     run_well("report", "run", "--out", "again.html", folder=tmp_path)
     assert "the file is not where it was" in (tmp_path / "again.html").read_text()
+
+
+def test_columns_of_ones_own_are_kept_whatever_they_are_called(here):
+    (here / "list.csv").write_text("image,photo,box\nphotos/0.png,first,3\nphotos/1.png,,\n")
+    done = classify(here, "list.csv", "--out", "labels.csv")
+    assert done.code == 0, done.err
+    rows = read(here / "labels.csv")
+    assert [row["photo"] for row in rows] == ["first", ""]
+    assert [row["box"] for row in rows] == ["3", ""]
+    assert all(row["answer"].startswith("A:") for row in rows)
+    assert not (here / "labels-photos.csv").exists()

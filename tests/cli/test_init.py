@@ -15,6 +15,7 @@ from taxtune.recipe import load_recipe
 from taxtune.wordnet import ENVIRONMENT
 from tests.authoring.food_wordnet import food_wordnet
 from tests.cli.commands import run_captured
+from tests.scenes import scene
 
 SHADES = ("scarlet", "crimson", "navy", "azure")
 TREE = """\
@@ -240,6 +241,28 @@ def test_without_a_tree_wordnet_gives_one_beside_the_recipe(here, monkeypatch):
     written(dishes("--force"), "sub/dishes.yaml")
 
 
+def test_a_flat_made_tree_has_the_group_of_an_unnamed_kind_and_no_node_of_nothing(
+    here, monkeypatch
+):
+    monkeypatch.setenv(ENVIRONMENT, food_wordnet(here / "wordnet").place)
+    labels = (
+        "pizza",
+        "cake",
+        "ice cream",
+        "unidentified_dessert",
+        "Empty",
+        "nothing there",
+        "unknown",
+    )
+    in_folders(here / "photos", dict.fromkeys(labels, 3))
+    done = init("--data", "photos", *MODEL, taxonomy=None)
+    written(done)
+    tree = (here / "mine-tree.csv").read_text().casefold()
+    assert "dessert" in tree
+    assert not any(word in tree for word in ("empty", "nothing", "unknown", "unidentified"))
+    assert "of 21 photos 6 show nothing" in " ".join(done.out.split())
+
+
 def test_a_model_behind_an_api_is_told_from_a_checkpoint(here):
     in_folders(here / "photos", dict.fromkeys(SHADES, 3))
     name = "HuggingFaceTB/SmolVLM-Instruct"
@@ -276,3 +299,76 @@ def test_a_commented_line_names_a_chat_model_that_writes_the_templates(here):
     recipe.write_text(recipe.read_text().replace(line, line.removeprefix("# ")))
     proposer = load_recipe(recipe).proposer
     assert (proposer.kind, proposer.model) == ("llm", "openai/gpt-5-mini")
+
+
+def in_bursts(here, groups):
+    """Writes a manifest of 48 photos in so many bursts, of which one is saved twice."""
+    rows = ["image,label,deployment,Burst_ID"]
+    for number in range(48):
+        picture(here / f"{number}.png", number)
+        rows.append(f"{number}.png,{SHADES[number % 4]},{number % 4},{number % groups}")
+    for name in ("0.png", "1.png"):
+        scene(5, size=(64, 48)).save(here / name)
+    scene(5, size=(64, 48)).save(here / "1.png", compress_level=1)
+    (here / "photos.csv").write_text("\n".join(rows))
+
+
+def test_bursts_are_groups_of_the_recipe_and_copies_are_listed(here):
+    in_bursts(here, groups=24)
+    done = init("--data", "photos.csv", *MODEL)
+    assert written(done).data.group == "burst_id"
+    # Two bursts are one, since a photo of one is a copy of a photo of the other.
+    assert "groups    23 groups by burst_id of 48 images; 1 image is a copy" in done.out
+    assert "`data.group: burst_id`" in done.err
+    listed = (here / "mine-copies.csv").read_text()
+    assert listed == "image,label,copy_of,label_of_first\n1.png,crimson,0.png,scarlet\n"
+    dry = run_captured("tune", "mine.yaml", "--dry-run")
+    assert "groups          23 groups by burst_id of 48 images; 1 image is a copy" in dry.out
+
+
+def test_a_few_groups_are_noted_and_left_to_the_user(here):
+    in_bursts(here, groups=12)
+    done = init("--data", "photos.csv", *MODEL)
+    assert written(done).data.group is None
+    assert "48 images are of 12 groups by 'burst_id'" in done.err
+
+
+def test_what_shows_nothing_is_no_part_of_the_subject(here):
+    (here / "tree.csv").write_text(LIFE)
+    counts = {"mallard": 6, "robin": 6, "empty": 20, "false_trigger": 4, "unidentified_bird": 3}
+    in_folders(here / "photos", counts | {"unknown": 2})
+    done = init("--data", "photos", *MODEL)
+    recipe = written(done)
+    said = " ".join(done.out.split())
+    assert "of 41 photos 24 show nothing: the root (empty, false_trigger)" in said
+    assert (
+        "3 are of an unnamed kind: their group (unidentified_bird); 2 are left out (unknown)"
+        in said
+    )
+    assert (recipe.prompt.domain, recipe.prompt.ranks) == ("bird", ("order", "species"))
+    text = (here / "mine.yaml").read_text()
+    for line in ("  nothing: [blank, empty,", "  unnamed: [unidentified,", "  left_out: [unknown,"):
+        assert line in text
+    (here / "mine.yaml").write_text(text.replace("[blank, empty,", "[blank,"))
+    dry = run_captured("tune", "mine.yaml", "--dry-run")
+    assert "'empty'" in dry.out + dry.err, "an edited line counts"
+    assert dry.code == 2
+
+
+def test_the_lines_are_there_only_where_they_are_needed(here):
+    in_folders(here / "photos", dict.fromkeys(SHADES, 3))
+    done = init("--data", "photos", *MODEL)
+    written(done)
+    assert "nothing" not in (here / "mine.yaml").read_text() + done.out
+
+
+def test_labels_that_name_nothing_are_no_nodes_of_a_made_tree(here):
+    labels = ("zoo/cat", "zoo/unknown", "zoo/owl", "empty", "sea/whale", "site/blank")
+    in_folders(here / "photos", dict.fromkeys((*labels, "sea/unidentified whale"), 3))
+    done = init("--data", "photos", *MODEL, taxonomy=None)
+    written(done)
+    tree = (here / "mine-tree.csv").read_text().split()
+    assert sorted(line.strip(",") for line in tree[1:]) == [
+        *("thing", "thing/sea", "thing/sea/whale", "thing/zoo", "thing/zoo/cat", "thing/zoo/owl"),
+    ]
+    assert "'zoo/unknown' is of an unnamed kind: the group 'zoo'" in done.err

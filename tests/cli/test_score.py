@@ -222,3 +222,34 @@ def test_a_confidence_beside_the_nodes_is_scored():
     # Of text it is the mapper's, which is not how sure it is that the answer is right.
     said = scored("answer,truth\nmallard,mallard\nthrush,mallard\n")["selective"]
     assert (said["brier"], said["curve"]) == (None, None)
+
+
+EMPTY_FRAMES = """answer,truth
+a mallard,blank
+There is no life in the photo.,Empty
+a bicycle,false trigger
+empty,mallard
+a bird,unidentified bird
+a duck,unknown
+"""
+
+
+def test_what_shows_nothing_is_right_on_the_root_alone():
+    found = scored(EMPTY_FRAMES)
+    assert found["n"] == 5
+    assert found["outcomes"]["counts"] == {
+        "wrong": 1,
+        "off the tree": 1,
+        "right, but general": 1,
+        "exact": 2,
+        "empty, called something": 2,
+        "something, called empty": 1,
+    }
+    assert column(found["rows"], "truth") == ["life", "life", "life", LIFE_MALLARD, "life/bird"]
+    assert column(found["rows"], "hp") == [0.25, 1, 0.5, 1, 1]
+    assert column(found["rows"], "hr") == [1, 1, 1, 0.25, 1]
+    assert re.search(r"empty, called something +2 ", score(EMPTY_FRAMES).out)
+    assert "empty, called" not in score("answer,truth\nempty,mallard\n").out
+
+
+LIFE_MALLARD = "life/bird/duck/mallard"

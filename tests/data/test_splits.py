@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
+import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +113,73 @@ def test_copies_of_an_image_are_drawn_once(notes):
         split(examples, tuning=4, heldout=5, seed=0)
 
 
+def in_groups(examples, sizes):
+    """Returns examples in groups of sizes, the last of which goes on for the rest."""
+    grouped = []
+    ends = list(itertools.accumulate(sizes))
+    for place, example in enumerate(examples):
+        number = bisect.bisect_right(ends, place)
+        grouped.append(replace(example, group=f"group {number}"))
+    return grouped
+
+
+def groups_of(examples):
+    return {example.group for example in examples}
+
+
+@given(
+    st.lists(st.integers(1, 8), max_size=12),
+    st.integers(1, 10),
+    st.integers(1, 20),
+    st.integers(0, 2**40),
+)
+def test_no_group_is_in_two_splits(sizes, tuning, heldout, seed):
+    examples = in_groups(random.Random(seed).sample(made(9, 20, 11), 40), [*sizes, 5, 5, 5])
+    # A group has at most 25 images, so that those of the tuning split do not use up all.
+    drawn, both = drawn_from(examples, tuning=tuning, heldout=heldout, seed=seed, may_be_short=True)
+    assert len(drawn.tuning) == tuning
+    assert groups_of(drawn.tuning).isdisjoint(groups_of(drawn.heldout))
+    unused = remaining(examples, both, most=40, seed=seed)
+    assert groups_of(unused).isdisjoint(groups_of(both))
+    # Nothing is passed over but the rest of a group that was cut.
+    free = [example for example in examples if example.group not in groups_of(drawn.tuning)]
+    assert len(drawn.heldout) == min(heldout, len(free))
+    # The images of a group are side by side.
+    for part in (drawn.tuning, drawn.heldout):
+        groups = [example.group for example in part]
+        runs = [name for name, _ in itertools.groupby(groups)]
+        assert len(runs) == len(set(runs))
+
+
+@given(st.lists(st.integers(0, 6), min_size=2, max_size=6), st.integers(0, 2**40))
+def test_groups_of_one_image_change_nothing(sizes, seed):
+    examples = made(3, *sizes)
+    alone = [replace(example, group=f"group of {example.id}") for example in examples]
+    tuning = len(examples) // 2
+    _, plain = drawn_from(examples, tuning=tuning, heldout=1, seed=seed)
+    _, grouped = drawn_from(alone, tuning=tuning, heldout=1, seed=seed)
+    assert ids(grouped) == ids(plain)
+    unused = remaining(examples, plain, most=99, seed=seed)
+    assert ids(remaining(alone, grouped, most=99, seed=seed)) == ids(unused)
+
+
+def test_a_group_counts_as_its_first_image_in_the_rounds():
+    one, two, three, four = made(2, 2)
+    # Both images of label 0 are one group, so that label 1 has its second round alone.
+    examples = [replace(one, group="a"), replace(two, group="a"), three, four]
+    drawn = split(examples, tuning=2, heldout=1, seed=0)
+    assert {example.target for example in drawn.tuning} in ({0}, {0, 1})
+    assert drawn.heldout[0].target == 1
+
+
+def test_too_few_images_are_said_to_be_so_by_their_groups():
+    examples = in_groups(made(6, 6), [6])
+    with pytest.raises(DataError, match=r"there are 11\. A group is in one split alone: .* 2\."):
+        split(examples, tuning=5, heldout=7, seed=0)
+    short = split(examples, tuning=5, heldout=7, seed=0, may_be_short=True)
+    assert len(short.heldout) == 6
+
+
 def test_an_image_with_two_labels_is_refused():
     one, two = made(1, 1)
     copy = replace(two, sha256=one.sha256)
@@ -190,3 +260,16 @@ def test_default_sizes_use_every_image_once(n):
 )
 def test_default_sizes(n, sizes):
     assert split_sizes(n) == sizes
+
+
+@pytest.mark.parametrize("empty", [30, 90, 360])
+def test_images_of_nothing_are_as_often_in_each_split_as_among_all(empty):
+    examples = made(empty, *([3] * 30))
+    drawn = split(examples, tuning=60, heldout=40, seed=1, root=0)
+    share = empty / (empty + 90)
+    for part, size in ((drawn.tuning[:20], 20), (drawn.tuning, 60), (drawn.heldout, 40)):
+        assert sum(example.target == 0 for example in part) == pytest.approx(size * share, abs=2)
+    named = [example for example in drawn.tuning if example.target]
+    assert len({example.target for example in named}) == min(len(named), 30)
+    others = split(made(0, *([3] * 30)), tuning=20, heldout=10, seed=1, root=0)
+    assert others == split(made(0, *([3] * 30)), tuning=20, heldout=10, seed=1)

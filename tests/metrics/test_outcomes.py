@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taxtune.metrics.hierarchical import precision_recall
-from taxtune.metrics.outcomes import Outcomes
+from taxtune.metrics.outcomes import CALLED_EMPTY, CALLED_SOMETHING, Outcomes
 from taxtune.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths(["stone/quartz/agate", "stone/quartz/jasper", "stone/opal"])
@@ -50,3 +50,20 @@ def test_no_error_among_few_leaves_room_for_some():
     share = Outcomes({"exact": 20}, labels=20).share_wrong
     assert share.low == 0
     assert share.high == pytest.approx(1.959964**2 / (20 + 1.959964**2))
+
+
+@given(st.lists(st.tuples(NODES, NODES, st.booleans()), min_size=1, max_size=30))
+def test_nothing_and_something_are_confused_where_some_show_nothing(cases):
+    nodes, target, off_tree = map(np.array, zip(*cases, strict=True))
+    nodes = np.where(off_tree, TREE.root, nodes)
+    found = Outcomes.of_nodes(TREE, nodes, target, off_tree)
+    if TREE.root not in target:
+        assert found.nothing == {}
+        return
+    on_root = (nodes == TREE.root) & ~off_tree
+    is_empty = target == TREE.root
+    assert list(found.nothing) == [CALLED_SOMETHING, CALLED_EMPTY]
+    assert found.nothing[CALLED_SOMETHING] == is_empty.sum() - (is_empty & on_root).sum()
+    assert found.nothing[CALLED_EMPTY] == on_root.sum() - (is_empty & on_root).sum()
+    right = Outcomes.of_nodes(TREE, [TREE.root], [TREE.root])
+    assert (right.exact, right.labels, right.wrong) == (1, 0, 0)

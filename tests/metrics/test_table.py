@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from taxtune.metrics.groups import Groups
 from taxtune.metrics.hierarchical import score
 from taxtune.metrics.information import information_scores, leaf_information
 from taxtune.metrics.statistics import (
@@ -16,7 +19,14 @@ from taxtune.metrics.statistics import (
     bootstrap,
     hierarchical_sample,
 )
-from taxtune.metrics.table import SCORES, Predictions, Score, ScoreTable, with_derived
+from taxtune.metrics.table import (
+    CONFIDENCE,
+    SCORES,
+    Predictions,
+    Score,
+    ScoreTable,
+    with_derived,
+)
 from taxtune.objective import Objective
 from taxtune.report.summary import summarise
 from taxtune.report.tables import score_table
@@ -80,6 +90,66 @@ def test_differences_are_over_the_images_that_have_a_value_in_both():
     changes = first.differences(ScoreTable.of_rows(rows), seed=0)
     assert changes["hp"].difference == changes["own"].difference == 0.5
     assert "other" not in changes
+
+
+@settings(max_examples=8)
+@given(st.integers(0, 10_000), st.sampled_from([2, 4]))
+def test_images_that_are_there_twice_say_what_they_say_once(seed, times):
+    rng = np.random.default_rng(seed)
+    n = 12
+    order = rng.permutation(np.repeat(np.arange(n), times))
+    groups = Groups.of([f"burst {i}" for i in order])
+    _, places = np.unique(groups.numbers, return_index=True)
+    first = order[places]
+    alone = []
+    together = []
+    for _ in range(2):
+        rows = rows_of(rng, n)
+        once = ScoreTable.of_rows([rows[i] for i in first])
+        often = ScoreTable.of_rows([rows[i] for i in order])
+        alone.append(once)
+        together.append(often.grouped(groups))
+    singles = Groups.of([""] * n)
+    for once, often in zip(alone, together, strict=True):
+        assert once.grouped(singles) is once
+        assert len(often) == n
+        check_same(often.means(), once.means())
+        ends = once.intervals(seed=1, resamples=50)
+        check_same(often.intervals(seed=1, resamples=50), ends)
+    first, second = alone
+    expected = first.differences(second, seed=1)
+    first, second = together
+    check_same(first.differences(second, seed=1), expected)
+
+
+def check_same(found, expected):
+    """Scores are the same, but for those of the surest: they are others where each is there twice."""
+    found.pop("selective_hp")
+    expected.pop("selective_hp")
+    assert repr(found) == repr(expected)
+
+
+def rows_of(rng, n):
+    """The values of random answers on a tree of a few levels."""
+    rows = []
+    for length, shared, true in rng.integers(1, 4, (n, 3)):
+        right = min(length, shared, true)
+        row = {"hp": right / length, "hr": right / true}
+        row["depth"] = length - 1.0
+        row[CONFIDENCE] = rng.integers(3) / 2
+        row["own"] = rng.integers(4) / 2
+        rows.append(row)
+    return rows
+
+
+def test_a_group_is_as_exact_as_its_images(birds):
+    rows = [placed_row(birds, node, 2).values for node in (2, 1, 2)]
+    groups = Groups.of(["a", "a", ""])
+    table = ScoreTable.of_rows(rows).grouped(groups)
+    assert table.column("accuracy").tolist() == [0.5, 1.0]
+    first, second, third = (row["hr"] for row in rows)
+    burst = (first + second) / 2
+    assert table.means()["hr"] == pytest.approx((burst + third) / 2)
 
 
 def test_what_follows_from_means_is_made_anew_and_keeps_its_place():

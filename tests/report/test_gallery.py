@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from dataclasses import replace
@@ -7,6 +8,7 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
+from taxtune.data.boxes import Box
 from taxtune.report import gallery
 from taxtune.report.gallery import draw_path
 from taxtune.report.html import render_report
@@ -160,3 +162,15 @@ def test_each_confusion_is_a_filter_of_the_images_that_any_template_confuses_so(
         "jay → owl": {"i4.png"},
         "fish → birds": {"i6.png"},
     }
+
+
+def test_a_box_is_drawn_on_its_photo(tmp_path):
+    file = tmp_path / "grey.png"
+    Image.new("RGB", (400, 200), "grey").save(file)
+    data = gallery.small_jpeg(file, 100, Box(0.2, 0.2, 0.5, 0.6))
+    drawn = Image.open(io.BytesIO(data))
+    assert drawn.size == (100, 50)
+    red, green, blue = drawn.getpixel((45, 10))
+    assert min(red, blue) > green + 60
+    inside = drawn.getpixel((45, 25))
+    assert inside == pytest.approx((128, 128, 128), abs=12)

@@ -13,6 +13,7 @@ from taxtune.report.progress import TuningProgress
 from taxtune.report.terminal import Terminal
 from taxtune.tuning.selection import choose, rungs
 from tests.report import samples
+from tests.rows import sample_row
 
 
 class Clock:
@@ -58,7 +59,8 @@ def tuner(iterations=8, group=None):
             objective=objective,
             policy=SimpleNamespace(samples=1),
             rungs=rungs(20, 80, iterations + 1, always=int(objective.held_to_baseline)),
-            splits=SimpleNamespace(tuning=range(80), heldout=range(200)),
+            recipe=SimpleNamespace(data=SimpleNamespace(group=None)),
+            splits=SimpleNamespace(tuning=[sample_row()] * 80, heldout=range(200)),
         ),
     )
 

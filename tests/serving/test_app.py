@@ -63,8 +63,10 @@ def test_the_page_is_about_the_classifier(tmp_path):
         .text
     )
     assert "asked about 4 times" in page
-    assert "Mean hP of at least 0.98" in page
-    assert "with confidence 0.9, from 300 images" in page
+    assert (
+        "On photos of the same kind the mean of 1 - hP is at most 0.02 with 90 % confidence" in page
+    )
+    assert "from 300 images" in page
 
 
 def test_images_in_json(tmp_path):

@@ -173,6 +173,10 @@ def test_the_alternatives_that_an_api_tells_are_summed_up_the_tree(tmp_path):
     assert row.placed.named == pytest.approx(0.9)
 
 
+def precise(scores):
+    return scores.hr if scores.hp >= 0.98 else scores.hp - 0.98
+
+
 def test_each_image_is_placed_by_the_threshold_that_the_others_choose():
     tree = Taxonomy.from_paths(
         ["bird/finch/chaffinch", "bird/finch/bullfinch", "bird/owl/barn owl"]
@@ -189,9 +193,6 @@ def test_each_image_is_placed_by_the_threshold_that_the_others_choose():
         mapped = MappedReplies(tree, answers=(), nodes=leaves, targets=leaves[truth])
         return CrossFit(information, value, "child")(mapped, paths, np.zeros(n, dtype=bool))
 
-    def precise(scores):
-        return scores.hr if scores.hp >= 0.98 else scores.hp - 0.98
-
     depths = depths_of(truth, precise)
     # A wrong target changes where other images are put, and never its own.
     other = truth.copy()
@@ -202,3 +203,24 @@ def test_each_image_is_placed_by_the_threshold_that_the_others_choose():
     assert 0.96 <= hp < 1.0
     bold = depths_of(truth, lambda scores: scores.hr)
     assert bold.mean() > depths.mean()
+
+
+def test_what_is_known_of_an_image_does_not_place_another_of_its_group():
+    tree = Taxonomy.from_paths(["bird/finch/chaffinch", "bird/owl/barn owl"])
+    rng = np.random.default_rng(1)
+    n = 120
+    truth = rng.integers(2, size=n)
+    paths = weighted_paths(tree, tree.leaves, rng.gamma(0.3 + 2 * np.eye(2)[truth]))
+    names = [f"burst {i // 12}" for i in range(n)]
+
+    def depths_of(truth):
+        targets = tree.leaves[truth]
+        mapped = MappedReplies(tree, (), tree.leaves, targets, group_names=names)
+        fit = CrossFit(leaf_information(tree), precise, "child")
+        return fit(mapped, paths, np.zeros(n, dtype=bool))
+
+    other = truth.copy()
+    other[:12] = 1 - truth[:12]
+    before, after = depths_of(truth), depths_of(other)
+    assert (after[:12] == before[:12]).all()
+    assert (after != before).any(), "others are placed by it"

@@ -594,3 +594,61 @@ def test_a_template_with_more_than_half_of_its_answers_cut_never_wins(seed, shar
         assert selection == choose([records[i] for i in whole], objective) or 0 not in whole
         assert selection.winner in whole
         assert set(iterations(pick(records, objective, 20, 2))) <= set(whole)
+
+
+# -- images that belong together -------------------------------------------------------------------
+
+
+def grouped(record, times):
+    """Returns an iteration whose images are there so many times, in groups of their own."""
+    rows = []
+    for row in record.rows:
+        rows += [replace(row, group=f"burst {row.example}")] * times
+    return replace(record, rows=tuple(rows), scores=scores_of(rows))
+
+
+@settings(max_examples=40)
+@given(SEEDS, KINDS, st.sampled_from([2, 4]))
+def test_the_race_and_the_winner_are_those_of_groups(seed, kind, times):
+    rng = np.random.default_rng(seed)
+    objective = make_objective(kind)
+    hp = np.where(rng.random((5, 16)) < 0.1, 0.5, 1.0)
+    once = records_of(hp, rng.integers(1, 5, hp.shape) / 4)
+    often = [grouped(record, times) for record in once]
+    winner = choose(once, objective)
+    chosen = choose(often, objective)
+    assert chosen == replace(winner, images=16 * times)
+    alone = Standings.of(once, objective, once[0].scores)
+    together = Standings.of(often, objective, often[0].scores)
+    assert alone.estimates.tolist() == together.estimates.tolist()
+    assert alone.lows.tolist() == together.lows.tolist()
+    assert alone.held(0) == together.held(0)
+    # The race goes by the same beliefs, and asks for so many images.
+    assert len(pick(often, objective, 16 * times, 2)) == 2
+
+
+def test_ten_images_of_a_burst_prove_what_one_does():
+    objective = make_objective("hr_at_hp")
+    plain = record(0, np.ones(200), 0.5)
+    rows = [replace(row, group=f"burst {i // 10}") for i, row in enumerate(plain.rows)]
+    bursts = replace(plain, rows=tuple(rows))
+    assert choose([plain], objective).status == "certified"
+    estimate = choose([bursts], objective)
+    assert estimate.status == "estimate"
+    assert estimate.images == 200
+    (held,) = estimate.held
+    single = record(0, np.ones(20), 0.5)
+    (alone,) = choose([single], objective).held
+    assert held == alone
+    assert 20 + held.more == 58, "bursts, not images"
+
+
+def test_where_one_frame_was_wrong_the_next_burst_may_be_wrong_altogether():
+    objective = make_objective("hr_at_hp")
+    plain = record(0, losses(200, 1), 0.5)
+    rows = [replace(row, group=f"burst {i // 10}") for i, row in enumerate(plain.rows)]
+    bursts = replace(plain, rows=tuple(rows), scores=scores_of(rows))
+    spotless = record(0, np.ones(20), 0.5)
+    (held,) = choose([bursts], objective).held
+    (best_case,) = choose([spotless], objective).held
+    assert held.low < best_case.low

@@ -18,7 +18,7 @@ from taxtune.tuning.proposers.evidence import evidence, measures_of, score_colum
 from taxtune.tuning.proposers.llm import DEFAULT_MODEL, Conversation, LLMProposer
 from taxtune.tuning.proposers.messages import Messages, check_whole
 from taxtune.tuning.proposers.pictures import Picture, worst_failures
-from taxtune.tuning.records import IterationRecord, SampleResult
+from taxtune.tuning.records import IterationRecord, SampleResult, groups_of
 from taxtune.tuning.selection import best
 
 __all__ = ["TOOLS", "AgentProposer", "AgentTools", "ToolError"]
@@ -339,11 +339,13 @@ class AgentTools:
         paired = [others[row.example] for row in own]
         measures = measures_of(self._goal.objective)
         other_columns = score_columns(paired, measures)
+        groups = groups_of(own)
         samples = []
         for name, values in score_columns(own, measures).items():
             if name in other_columns:
-                pair = (Sample.mean(name, values), Sample.mean(name, other_columns[name]))
-                samples.append(pair)
+                first_sample = Sample.mean(name, groups.mean(values))
+                second_sample = Sample.mean(name, groups.mean(other_columns[name]))
+                samples.append((first_sample, second_sample))
         differences: dict[str, Any] = {"images": len(own)}
         for name, found in paired_bootstrap(*samples, resamples=_RESAMPLES).items():
             differences[metric_name(name)] = {

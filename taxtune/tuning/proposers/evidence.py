@@ -482,6 +482,8 @@ def relation(taxonomy: Taxonomy, domain: int, node: int, target: int) -> str:
 
     if taxonomy.is_ancestor(node, domain):
         return "no more than the domain"
+    if target == taxonomy.root:
+        return "a name where nothing is there"
     if taxonomy.is_ancestor(node, target):
         return f"the right {level(node)}"
     if taxonomy.is_ancestor(target, node):
