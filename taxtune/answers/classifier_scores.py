@@ -172,15 +172,9 @@ def read_truth(
 
 
 def read_groups(source: Source, column: str, columns: Columns | None = None) -> dict[str, str]:
-    """Reads the group of each image from a table; it is empty if the table lacks the column.
+    """Reads the group of each image from a column of a table of scores or of labels.
 
-    Args:
-        source: The table of scores or of labels.
-        column: The column of the groups.
-        columns: That of "image" if it cannot be told.
-
-    Raises:
-        DataError: If the table cannot be read, or an image is in two groups.
+    It is empty if the table lacks the column.
     """
     if _speciesnet_predictions(source) is not None:
         return {}
@@ -189,16 +183,7 @@ def read_groups(source: Source, column: str, columns: Columns | None = None) -> 
         return {}
     asked = columns or {}
     image = _image_column(opened, asked if asked.get("image") in opened.columns else {})
-    groups: dict[str, str] = {}
-    problems = []
-    for row, record in opened.rows:
-        name = _text(record.get(image))
-        group = _text(record.get(column))
-        if groups.setdefault(name, group) != group:
-            problems.append((row, f"{name!r} is in {groups[name]!r} and in {group!r}"))
-    if problems:
-        raise rows_error(problems, opened.file, len(opened.rows), remedy="Keep one group of each.")
-    return groups
+    return {_text(record.get(image)): _text(record.get(column)) for _, record in opened.rows}
 
 
 def few(names: Iterable[object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import numpy as np
@@ -102,9 +103,54 @@ def test_the_order_of_images_does_not_matter():
         assert found == first
 
 
-def test_it_is_read_back_as_it_was():
+@pytest.mark.parametrize("promise", [asked(0.2, 0.9), asked(0.2, 0.9, "labels")])
+def test_groups_of_one_image_change_nothing(promise):
+    weights, target = simulated(300, 2)
+    scores = scores_of(weights)
+    found = guaranteed(TREE, scores, target, promise, 1)
+    names = [f"burst {i}" for i in range(300)]
+    assert guaranteed(TREE, scores, target, promise, 1, names) == found
+
+
+def test_groups_count_once_whatever_the_order_of_images():
+    weights, target = simulated(300, 2)
+    scores = scores_of(weights)
+    first = None
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(300)
+        names = [f"burst {i % 60}" for i in order]
+        images = tuple(map(str, order))
+        shuffled = Scores(images, scores.nodes[order], scores.weights[order])
+        found = guaranteed(TREE, shuffled, target[order], asked(0.2), 1, names)
+        first = first or found
+        assert found.levels == first.levels
+    assert (first.images, first.units) == (300, 60)
+    level = first.levels[-1]
+    assert level.bound == pytest.approx((60 * (1 - level.hp) + 2 / 3) / 61)
+    assert sum(group.images for group in first.groups.values()) <= 300
+    with pytest.raises(TaxtuneError, match=r"60 groups \(image\) cannot show that"):
+        guaranteed(TREE, scores, target, asked(0.01), None, names)
+
+
+def test_a_file_of_an_earlier_version_is_read(tmp_path):
     weights, target = simulated(300, 3)
-    found = guaranteed(TREE, scores_of(weights), target, asked(0.1), 1)
+    found = guaranteed(TREE, scores_of(weights), target, asked(0.1, 0.9))
+    record = found.model_dump(mode="json")
+    for name in ("promise", "rank", "unit", "units"):
+        del record[name]
+    for level in record["levels"]:
+        for name in ("labels", "labels_bound", "image_hp", "image_hr"):
+            del level[name]
+    (tmp_path / "old.json").write_text(json.dumps(record))
+    old = ScoreCalibration.read(tmp_path / "old.json")
+    assert old.classify(TEST) == found.classify(TEST)
+    assert str(RiskGuarantee.of(old)) == "the mean of 1 - hP is at most 0.1 with 90 % confidence"
+
+
+@pytest.mark.parametrize("promise", [asked(0.1), asked(0.2, 0.9, "labels", "2")])
+def test_it_is_read_back_as_it_was(promise):
+    weights, target = simulated(300, 3)
+    found = guaranteed(TREE, scores_of(weights), target, promise, 1)
     again = ScoreCalibration.model_validate_json(found.model_dump_json())
     assert again.model_dump_json() == found.model_dump_json()
     assert again.tree.digest == TREE.digest

@@ -8,6 +8,7 @@ import pytest
 
 from taxtune.classifier.truth import compare_labels
 from taxtune.errors import DataError
+from taxtune.policies import RiskGuarantee
 from taxtune.taxonomy import Taxonomy
 
 TREE = Taxonomy(["bird", "owl", "duck", "barn owl", "mallard"], [-1, 0, 0, 1, 2])
@@ -35,6 +36,13 @@ def test_labels_are_counted_as_worked_out_by_hand(caplog):
     assert scores["hr"].estimate == pytest.approx((1 + 2 / 3 + 1 / 3 + 1 / 3 + 1 / 3) / 5)
     assert scores["hp"].low < scores["hp"].estimate < scores["hp"].high
     assert "1 of 7 images have no true label" in caplog.text
+
+
+@pytest.mark.parametrize(("rank", "share"), [(None, 1 / 3), ("2", 1 / 2), ("1", 1 / 3)])
+def test_labels_that_a_promise_counts_are_those_from_its_rank_on(rank, share):
+    promise = RiskGuarantee.asked(0.1, promise="labels", rank=rank)
+    _, scores = compare_labels(LABELS, KNOWN, TREE, FILE, promise)
+    assert scores["labels"].estimate == pytest.approx(share)
 
 
 def test_what_cannot_be_compared_is_told():

@@ -80,6 +80,53 @@ def test_from_scores_to_labels(here):
     assert all(line["nodes"][-1]["confidence"] == line["confidence"] for line in lines)
 
 
+def test_a_promise_about_labels(here):
+    done = calibrate(here, "--promise=labels", "--risk=0.2", "--rank=species", "--out=c.json")
+    assert done.code == 0, done.err
+    head = next(line for line in done.out.splitlines() if "a node needs" in line)
+    assert "risk at most   labels wrong at most   verdict" in head
+    promise = "at most 20 % of the labels given (species or deeper) are wrong with 90 % confidence, for an"
+    assert promise in done.out
+    assert "On these images, labels given that are wrong (species or deeper): " in done.out
+    labelled = run_well("classify", "c.json", "new.csv", "--truth=new-truth.csv", folder=here)
+    verdict = r"the share of wrong labels \(species or deeper\) is 0\.1\d+ .* risk of 0.2 is kept"
+    assert re.search(verdict, labelled.err.replace("\n", " "))
+
+
+def in_bursts(here, name, column):
+    """Adds a column with the number of a burst of two to one of the files."""
+    frame = pd.read_csv(here / name)
+    image = frame["image" if "image" in frame else "file"]
+    frame[column] = image.str.removesuffix(".jpg").astype(int) // 2
+    frame.to_csv(here / name, index=False)
+
+
+@pytest.mark.parametrize("name", ["old.csv", "old-truth.csv"])
+def test_groups_are_a_column_of_either_file(name, here):
+    in_bursts(here, name, "burst")
+    done = calibrate(here, "--group=burst", "--risk=0.2", "--confidence-level=0.9")
+    assert done.code == 0, done.err
+    assert "burst" not in done.err
+    assert "400 images in 200 groups (burst): old.csv" in done.out
+    assert "hP, images   hR, images   risk at most" in done.out
+    assert "the mean of 1 - hP per burst is at most 0.2 with 90 % confidence" in done.out
+    in_bursts(here, "new.csv", "burst")
+    labelled = classify(here, "--truth=new-truth.csv")
+    assert "on these, per image and not per burst" in labelled.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "groups"), [(r"^\d", 10), (r"^\d+(\d)\.|", 11), (r"^(\d+)\d\.|^\d\.", 40)]
+)
+def test_groups_are_found_in_names(pattern, groups, here):
+    done = calibrate(here, f"--group-pattern={pattern}", "--risk=0.6", "--json")
+    assert done.code == 0, done.err
+    said = json.loads(done.out)
+    assert (said["unit"], said["images"]) == ("group", 400)
+    # Of "7.jpg" there is no first digit of two: such images are groups of their own.
+    assert said["units"] in (groups, groups + 9)
+
+
 def test_the_order_of_rows_does_not_matter(here):
     options = ["--json", "--confidence-level=0.9"]
     said = json.loads(calibrate(here, *options).out)
@@ -109,6 +156,11 @@ def test_images_that_are_in_one_file_alone_are_counted(here):
         (["--risk=0.0001"], TOO_FEW),
         (["--risk=1.5"], "The risk must be between 0 and 1."),
         (["--by=tribe"], NO_RANK),
+        (["--promise=labels", "--rank=tribe"], NO_RANK),
+        (["--rank=family"], "A rank is for a promise about labels. (got 'family') Add --promise"),
+        (["--group=burst"], "Neither file has the column of groups. (got 'burst')"),
+        (["--group-pattern=^(1.*)"], "289 of 400 names do not match the pattern of groups: '"),
+        (["--group-pattern=("], "The pattern of groups is no regular expression"),
         (["--samples=4"], "--samples: only for a run."),
         (["--truth=new.csv"], "It cannot be told which column holds the truths."),
         (["--out=nowhere/there/old.csv"], ""),

@@ -57,6 +57,25 @@ def test_it_is_right_where_the_classifier_is_not_and_stays_specific():
     assert found.score(X_RIGHT, Y_RIGHT) == pytest.approx(safe.hr)
 
 
+def test_groups_are_in_one_half_and_count_once():
+    class Remembers(LogisticRegression):
+        def fit(self, rows, labels):
+            self.seen_ = rows[:, 0]
+            return super().fit(rows, labels)
+
+    numbers = np.arange(len(X))
+    groups = numbers // 3
+    marked = np.column_stack([numbers, X])
+    made = Calibrated(Remembers(max_iter=500), TREE, risk=0.3, confidence=0.9)
+    found = made.fit(marked, Y, groups=groups)
+    fitted = np.isin(numbers, found.clf_.seen_)
+    assert 0.4 < fitted.mean() < 0.6
+    assert not set(groups[fitted]) & set(groups[~fitted])
+    assert found.calibration_.images == (~fitted).sum()
+    assert found.calibration_.units == len(set(groups[~fitted]))
+    assert found.calibration_.unit == "group"
+
+
 def test_a_fitted_classifier_is_used_as_it_is():
     fitted = regression().fit(X_LEFT, Y_LEFT)
     found = Calibrated(fitted, TREE, risk=0.1).fit(X_RIGHT, Y_RIGHT)

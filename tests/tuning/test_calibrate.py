@@ -9,7 +9,7 @@ from rich.console import Console
 import taxtune
 from taxtune.errors import ModelError, TaxtuneError
 from taxtune.models import Failure
-from taxtune.policies import SelfConsistency
+from taxtune.policies import RiskGuarantee, SelfConsistency
 from taxtune.report.console import print_result
 from taxtune.report.html import render_report
 from taxtune.report.summary import verdict
@@ -132,6 +132,40 @@ def test_the_winner_is_calibrated_on_images_of_neither_split(run, caplog):
     assert hrs == sorted(hrs)
     assert read_calibration(run) == found
     assert json.loads((run / "calibration.json").read_text())["threshold"] == found.threshold
+
+
+def test_images_of_a_run_count_by_group(tmp_path):
+    parts = toy(tmp_path, *SMALL, "data.group=burst", vlm=Wavering())
+    manifest = tmp_path / "in" / "manifest.csv"
+    head, *rows = manifest.read_text().splitlines()
+    lines = [f"{head},burst"]
+    for number, row in enumerate(rows):
+        lines.append(f"{row},{number // 2}")
+    manifest.write_text("\n".join(lines) + "\n")
+    tuned(parts)
+    work = CalibrationRun(tmp_path / "run", risk=0.4, samples=4, vlm=Wavering())
+    bursts = {example.group for example in work.examples}
+    found = work.run()
+    assert found.images > found.units == len(bursts)
+    assert str(RiskGuarantee.of(found)).startswith("the mean of 1 - hP per burst is at most 0.4")
+    used = {row.group for held in taxtune.load_run(tmp_path / "run").heldout for row in held.rows}
+    assert not used & bursts
+    short = CalibrationRun(tmp_path / "run", risk=0.05, confidence=0.9, samples=4, vlm=Wavering())
+    with pytest.raises(TaxtuneError, match=r"calibration groups \(burst\) cannot show"):
+        short.run()
+
+
+def test_a_run_promises_a_share_of_wrong_labels(run):
+    asked = {"risk": 0.6, "confidence_level": 0.6, "promise": "labels", "rank": "2"}
+    found = taxtune.calibrate(run, samples=4, vlm=Wavering(), **asked)
+    assert (found.promise, found.rank) == ("labels", "2")
+    assert found.chosen.labels_bound <= 0.6
+    classifier = taxtune.load_classifier(run, calibrated=True, vlm=Wavering())
+    said = "at most 60 % of the labels given (depth 2 or deeper) are wrong with 60 % confidence"
+    assert said in repr(classifier)
+    assert read_calibration(run) == found
+    with pytest.raises(TaxtuneError, match="The tree has no such rank"):
+        taxtune.calibrate(run, risk=0.4, vlm=Wavering(), promise="labels", rank="tribe")
 
 
 def test_what_was_asked_is_not_asked_again_and_fewer_answers_cost_nothing(run):

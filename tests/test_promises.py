@@ -1,0 +1,260 @@
+"""What `calibrate` promises of labels and of groups of images, and that it is kept."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from scipy.stats import binomtest
+
+from taxtune.errors import TaxtuneError
+from taxtune.metrics.groups import Groups
+from taxtune.metrics.hierarchical import score
+from taxtune.policies import THRESHOLDS, RiskGuarantee, threshold_levels, weighted_paths
+from taxtune.policies.risk import control_labels
+from taxtune.taxonomy import Taxonomy
+from tests.classifier.test_scores import TREE, scores_of, simulated
+
+DRAWS = 400
+LEVELS = np.linspace(0.99, 0, 100)[:, np.newaxis]
+asked = RiskGuarantee.asked
+#: At most one draw in ten breaks a promise, and three deviations of that over all draws.
+BROKEN = 0.1 + 3 * math.sqrt(0.1 * 0.9 / DRAWS)
+
+
+def drawn(rng, n, error, size=1):
+    """Returns wrong and given labels by thresholds, shape (100, n), of groups of images that are alike.
+
+    Args:
+        rng: The random numbers.
+        n: How many images.
+        error: Of confidences the probability that a label is wrong.
+        size: Images of a group.
+    """
+    sure = np.repeat(rng.uniform(size=n // size), size)
+    luck = np.repeat(rng.uniform(size=n // size), size)
+    given = sure >= LEVELS
+    wrong = given & (luck < error(sure))
+    return wrong.astype(float), given.astype(float)
+
+
+def chosen(levels):
+    return max((i for i, level in enumerate(levels) if level.kept), default=None)
+
+
+def hill(sure):
+    """The surest are no better than others: what is wrong among labels falls, and rises again."""
+    return np.where(sure > 0.97, 0.15, 0.3 * (1 - sure) ** 2)
+
+
+def always(sure):
+    return np.full(sure.shape, 0.0501)
+
+
+def share_wrong(error):
+    """Returns the share of wrong labels at each threshold, of very many images."""
+    sure = np.linspace(0, 1, 20_001)[1:]
+    errors = error(sure)
+    return [errors[sure >= level].mean() for level in LEVELS[:, 0]]
+
+
+@pytest.mark.parametrize(("error", "any_labels"), [(hill, 0.3), (always, 0.0)])
+def test_a_promise_about_labels_is_kept_as_often_as_stated(error, any_labels):
+    """Also where not a single threshold keeps it, so that whatever is chosen breaks it."""
+    rng = np.random.default_rng(0)
+    truth = share_wrong(error)
+    broken = labelled = 0
+    for _ in range(DRAWS):
+        last = chosen(control_labels(*drawn(rng, 500, error), 0.05, 0.9, single=True))
+        if last is not None:
+            broken += truth[last] > 0.05
+            labelled += 1
+    assert broken / DRAWS <= BROKEN
+    assert labelled / DRAWS >= any_labels
+
+
+def test_the_best_of_many_bounds_does_not_keep_it():
+    """The test above can fail: thresholds that are tried until one is good break the promise."""
+    rng = np.random.default_rng(0)
+    broken = 0
+    for _ in range(DRAWS):
+        levels = control_labels(*drawn(rng, 500, always), 0.05, 0.9, single=True)
+        broken += any(level.bound <= 0.05 for level in levels)
+    assert broken / DRAWS > 0.2
+
+
+@pytest.mark.parametrize(("counted_once", "least", "most"), [(True, 0.0, BROKEN), (False, 0.3, 1)])
+def test_bursts_keep_it_where_each_counts_once(counted_once, least, most):
+    rng = np.random.default_rng(0)
+    groups = Groups(np.repeat(np.arange(100), 10))
+    broken = 0
+    for _ in range(100):
+        rows = drawn(rng, 1000, always, size=10)
+        if counted_once:
+            rows = [np.array([groups.mean(row) for row in part]) for part in rows]
+        levels = control_labels(*rows, 0.05, 0.9, single=not counted_once)
+        broken += chosen(levels) is not None
+    assert least <= broken / 100 <= most
+
+
+def test_bursts_that_are_right_are_certified():
+    """A group has a part of the images with labels: what is wrong is a share of these."""
+    rng = np.random.default_rng(0)
+    given = rng.uniform(0.2, 1, size=(1, 400))
+    wrong = given * (rng.uniform(size=(1, 400)) < 0.03)
+    (level,) = control_labels(wrong, given, 0.1, 0.9, single=False)
+    assert level.kept
+    assert level.loss < level.bound < 0.1
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=80), st.data())
+def test_the_bound_of_single_images_is_the_exact_one(images, data):
+    confidence = data.draw(st.sampled_from([0.8, 0.9, 0.95]))
+    given = np.array([[is_label for is_label, _ in images]])
+    wrong = given & np.array([[is_wrong for _, is_wrong in images]])
+    levels = control_labels(wrong.astype(float), given.astype(float), 0.1, confidence, single=True)
+    rest = len(images) // 5
+    n = int(given[0, rest:].sum())
+    bound = 1.0
+    if n:
+        test = binomtest(int(wrong[0, rest:].sum()), n, alternative="less")
+        bound = test.proportion_ci(confidence).high
+    assert levels[0].bound == pytest.approx(bound)
+    assert levels[0].kept == (bound <= 0.1)
+
+
+@pytest.mark.parametrize(("risk", "confidence"), [(0.05, 0.9), (0.02, 0.95), (0.3, 0.8)])
+def test_so_many_labels_are_needed_at_best(risk, confidence):
+    needed = asked(risk, confidence, "labels").needed(TREE)
+    for n, kept in ((needed, True), (needed - 1, False)):
+        rows = np.zeros((1, n)), np.ones((1, n))
+        (level,) = control_labels(*rows, risk, confidence, single=True)
+        assert level.kept == kept
+
+
+# -- thresholds ------------------------------------------------------------------------------------
+
+
+def judged(names, promise, rows=None):
+    weights, target = simulated(len(names), 4)
+    rows = np.arange(len(names)) if rows is None else rows
+    scores = scores_of(weights[rows])
+    paths = weighted_paths(TREE, scores.nodes, scores.weights)
+    groups = Groups.of([names[row] for row in rows])
+    return threshold_levels(TREE, paths, target[rows], promise, groups, THRESHOLDS[200:])
+
+
+@pytest.mark.parametrize("promise", [asked(0.1, 0.9), asked(0.1), asked(0.2, 0.9, "labels")])
+def test_a_group_that_is_repeated_inside_itself_changes_nothing(promise):
+    names = [f"burst {i // 3}" for i in range(300)]
+    once = judged(names, promise)
+    twice = judged(names, promise, np.repeat(np.arange(300), 2))
+    assert any(level.kept and level.threshold for level in once)
+    for one, two in zip(once, twice, strict=True):
+        assert two.kept == one.kept
+        assert two.bound == pytest.approx(one.bound)
+        assert two.labels_bound == pytest.approx(one.labels_bound)
+        assert [two.hp, two.hr, two.image_hp] == pytest.approx([one.hp, one.hr, one.image_hp])
+        assert two.outcomes.wrong == 2 * one.outcomes.wrong
+
+
+@pytest.mark.parametrize("promise", [asked(0.1, 0.9), asked(0.2, 0.9, "labels")])
+def test_groups_of_one_image_change_nothing(promise):
+    alone = judged([""] * 300, promise)
+    assert judged(list(map(str, range(300))), promise) == alone
+    for level in alone:
+        assert (level.image_hp, level.image_hr) == (level.hp, level.hr)
+
+
+def test_a_group_counts_by_its_mean():
+    names = ["large"] * 150 + [""] * 150
+    level = judged(names, asked(0.5))[-1]
+    halves = []
+    weights, target = simulated(300, 4)
+    paths = weighted_paths(TREE, scores_of(weights).nodes, scores_of(weights).weights)
+    nodes, _ = paths.at(paths.depths(level.threshold))
+    for half in (slice(0, 150), slice(150, 300)):
+        halves.append(score(TREE, nodes[half], target[half]).hp)
+    assert level.hp == pytest.approx((halves[0] + 150 * halves[1]) / 151)
+    assert level.image_hp == pytest.approx((halves[0] + halves[1]) / 2)
+
+
+RANKED = Taxonomy(
+    ["life", "bird", "duck", "mallard", "teal"],
+    [-1, 0, 1, 2, 2],
+    ranks=["life", "class", "family", "species", "species"],
+)
+
+
+@pytest.mark.parametrize(
+    ("rank", "labels"), [(None, 4), ("class", 4), ("family", 3), ("Species", 2), ("3", 2), ("1", 4)]
+)
+def test_labels_are_counted_from_a_rank_on(rank, labels):
+    nodes = np.array([[0], [1], [2], [3], [4]])
+    paths = weighted_paths(RANKED, nodes)
+    promise = asked(0.5, 0.5, "labels", rank)
+    levels = threshold_levels(RANKED, paths, [3] * 5, promise, Groups(np.arange(5)), [1.0])
+    assert levels[1].outcomes.labels == 4
+    assert levels[1].labels.labels == labels
+    assert levels[1].labels.wrong == 1
+    assert levels[0].labels.labels == 0
+
+
+def test_the_most_cautious_thresholds_need_not_show_anything():
+    """No image reaches the first, and the next have a few labels, which prove nothing."""
+    levels = judged([""] * 300, asked(0.2, 0.9, "labels"))
+    assert not levels[1].kept
+    last = [level for level in levels if level.kept][-1]
+    assert last.hr > 0.5
+    assert last.labels_bound <= 0.2
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("promise", "said"),
+    [
+        (RiskGuarantee(0.02, None, 9), "the mean of 1 - hP is at most 0.02 in expectation"),
+        (
+            RiskGuarantee(0.02, 0.9, 9, unit="burst"),
+            "the mean of 1 - hP per burst is at most 0.02 with 90 % confidence",
+        ),
+        (
+            RiskGuarantee(0.05, 0.9, 9, "labels"),
+            "at most 5 % of the labels given are wrong with 90 % confidence",
+        ),
+        (
+            RiskGuarantee(0.05, 0.9, 9, "labels", "species", "patient"),
+            "at most 5 % of the labels given (species or deeper) are wrong with 90 % confidence, each "
+            "patient counted once",
+        ),
+        (
+            RiskGuarantee(0.05, 0.9, 9, "labels", "2"),
+            "at most 5 % of the labels given (depth 2 or deeper) are wrong with 90 % confidence",
+        ),
+    ],
+)
+def test_the_promise_is_said_in_words(promise, said):
+    assert str(promise) == said
+
+
+def test_a_classifier_keeps_its_promise_and_those_of_earlier_versions_are_read():
+    saved = TypeAdapter(RiskGuarantee)
+    promise = RiskGuarantee(0.05, 0.9, 9, "labels", "species", "patient")
+    assert saved.validate_json(saved.dump_json(promise)) == promise
+    old = {"risk": 0.02, "confidence_level": None, "images": 9}
+    assert saved.validate_python(old) == RiskGuarantee(0.02, None, 9)
+
+
+def test_labels_have_a_confidence_and_ranks_are_theirs():
+    assert asked(0.05, promise="labels").confidence_level == 0.9
+    assert asked(0.05).confidence_level is None
+    with pytest.raises(TaxtuneError, match="A rank is for a promise about labels"):
+        asked(0.05, rank="species")
+    with pytest.raises(TaxtuneError, match="The tree has no such rank"):
+        asked(0.05, promise="labels", rank="tribe").is_label(RANKED)
