@@ -79,8 +79,12 @@ class Watch:
         file = watch_file(classifier)
         drawn = pd.DataFrame(columns=_COLUMNS)
         if file.exists():
-            record = json.loads(read_text(file, error=DataError, what="watch"))
-            drawn = pd.DataFrame(record["drawn"])
+            text = read_text(file, error=DataError, what="watch")
+            try:
+                drawn = pd.DataFrame(json.loads(text)["drawn"])
+            except (ValueError, KeyError, TypeError):
+                remedy = "Restore it, or move it away to begin anew."
+                raise DataError("This is no watch.", file=file, remedy=remedy) from None
         return cls(file, tree, promise, drawn)
 
     @cached_property
@@ -181,9 +185,10 @@ class Watch:
                 raise DataError(message, file=file, row=line, value=placement)
             if placement and self.is_label[self.nodes[placement]]:
                 rows.append(row)
-        if not rows:
-            raise DataError("The file has no labels.", file=file)
         frame = pd.DataFrame(rows)
+        if not {"image", "placement", "confidence"} <= {*frame}:
+            message = "The file has no labels, as `taxtune classify` writes them."
+            raise DataError(message, file=file)
         others = [name for name in frame if name not in (*COLUMNS, *_COLUMNS, "nodes")]
         frame = frame[["image", "placement", "confidence", *others]]
         confidence = pd.to_numeric(frame["confidence"], errors="coerce")

@@ -331,7 +331,8 @@ class Classifier:
                             continue
                         if isinstance(box, ImageError):
                             raise box
-                        file = cut_box(load_image(file), box, self.boxes.margin, Path(folder))
+                        whole = load_image(file)
+                        file = cut_box(whole, box, self.boxes.margin, Path(folder))
                     example = Example(names[i], file, "", 0, content_hash(file), context)
                     own_requests, _ = self._asker.requests(self._parsed, [example])
                     requests += own_requests

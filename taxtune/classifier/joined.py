@@ -54,8 +54,11 @@ def list_boxes(listed: pd.DataFrame, boxes: Boxes | None) -> pd.DataFrame:
     kept = listed.drop(columns=[*own, PHOTO], errors="ignore").to_dict("records")
     rows = []
     for place, name, box in parts:
-        known = str(box) if isinstance(box, Box) else box
-        rows.append({**kept[place], "image": name, PHOTO: photos[place], BOX: known})
+        row = dict(kept[place])
+        row["image"] = name
+        row[PHOTO] = photos[place]
+        row[BOX] = str(box) if isinstance(box, Box) else box
+        rows.append(row)
     return pd.DataFrame(rows, dtype=object)
 
 
@@ -74,7 +77,8 @@ def list_groups(listed: pd.DataFrame, group: str | None) -> pd.DataFrame:
         names = find_bursts(listed[FILE].tolist())
     else:
         return listed
-    return listed.assign(group=pd.Series(names, dtype=object).replace("", None))
+    column = pd.Series(names, dtype=object)
+    return listed.assign(group=column.replace("", None))
 
 
 def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:

@@ -211,8 +211,9 @@ def label_images(
             labelled = pd.DataFrame(rows, index=batch.index, dtype=object)
             labelled["image"] = batch["image"]
             if classifier.has_boxes(batch):  # the box of a photo that failed is the reason
-                is_box = batch[BOX].map(lambda box: isinstance(box, str))
-                batch = batch.assign(**{BOX: batch[BOX].where(is_box, None)})
+                boxes = batch[BOX]
+                is_box = boxes.map(lambda box: isinstance(box, str))
+                batch = batch.assign(box=boxes.where(is_box, None))
             parts = [labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]]
             batches.append(pd.concat(parts, axis=1))
             if write is not None:

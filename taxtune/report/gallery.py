@@ -408,9 +408,12 @@ def small_jpeg(path: Path, side: int, box: Box | None = None) -> bytes | None:
         return None
     picture.thumbnail((side, side))
     if box is not None:
-        left, top = box.x * picture.width, box.y * picture.height
-        right, bottom = left + box.width * picture.width, top + box.height * picture.height
-        ImageDraw.Draw(picture).rectangle((left, top, right, bottom), outline=_OUTLINE, width=2)
+        left = box.x * picture.width
+        top = box.y * picture.height
+        right = left + box.width * picture.width
+        bottom = top + box.height * picture.height
+        pen = ImageDraw.Draw(picture)
+        pen.rectangle((left, top, right, bottom), outline=_OUTLINE, width=2)
     picture.info = {}  # Pillow would write a file's comment again
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=80, optimize=True)

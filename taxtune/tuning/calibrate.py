@@ -260,12 +260,13 @@ class CalibrationRun:
     @property
     def described(self) -> str:
         """Which images these are, in words."""
+        added = "" if self.add is None else ", and those labelled in an audit"
         if self.data is None:
-            return "images of the run's data that are in neither split"
+            return f"images of the run's data that are in neither split{added}"
         name = "images given in Python"
         if isinstance(self.data, str | Path):
             name = os.fspath(self.data)
-        return f"{name}, without images of the run's splits"
+        return f"{name}, without images of the run's splits{added}"
 
     @cached_property
     def guarantee(self) -> RiskGuarantee:

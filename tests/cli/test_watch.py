@@ -231,6 +231,15 @@ def test_what_is_missing_is_told(command, said, here):
     assert said in done.err
 
 
+def test_a_damaged_watch_is_told(here):
+    run_well(*AUDIT, "--n=10", folder=here)
+    (file,) = here.glob("calibration-watch-*.json")
+    for text in ("{", "[]", '{"drawn": 1}'):
+        file.write_text(text)
+        error = run_refused(*AUDIT, folder=here)
+        assert "This is no watch. Restore it, or move it away" in error
+
+
 def test_a_group_by_what_is_not_there_is_told(here):
     run_well(*AUDIT, "--n=10", folder=here)
     label(here, "june", truths(here, "june-scores"))
