@@ -125,10 +125,11 @@ def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
 
 
 class Checked(NamedTuple):
-    """The SHA-256 of a file's bytes, and its image in little: 16 × 16 × 3 bytes."""
+    """The SHA-256 of a file's bytes, its image in little (16 × 16 × 3 bytes), and when it was taken."""
 
     sha256: str
     thumbnail: bytes
+    taken: datetime | None
 
 
 def check_images(
@@ -149,7 +150,7 @@ def check_images(
         then: Called with each file and its image, as `load_image` returns it, in any order.
 
     Returns:
-        The hash and the thumbnail of each file by path, in order.
+        The hash, the thumbnail and the time of each file by path, in order.
 
     Raises:
         ImageError: If any image cannot be used, unless they are skipped; it names them, each with
@@ -169,7 +170,9 @@ def check_images(
             then(path, image)
         # By all pixels, so that the size of the image makes no difference.
         little = image.resize(_THUMBNAIL, Resampling.BILINEAR, reducing_gap=4.0)
-        return Checked(hashlib.sha256(data).hexdigest(), little.tobytes())
+        shot = read_shot(path)
+        taken = None if shot is None else shot.taken
+        return Checked(hashlib.sha256(data).hexdigest(), little.tobytes(), taken)
 
     checked: dict[Path, Checked] = {}
     faults: list[ImageError] = []

@@ -4,12 +4,14 @@ Two thumbnails differ by a share of their contrast, the deviation of pixels from
 101 photos, the mean difference from copies (PNG, JPEG, WEBP, whole, half and a quarter of 1,200
 pixels, quality 50, turned by EXIF) was .14 at most, and the widest of a pixel .53; from other photos
 the least mean was .47, from other drawings of birds .48. Where an image is of one camera's fixed
-scene, an animal of a fifth of its width was never overlooked, one of a tenth in two of five.
+scene, an animal of a fifth of its width was never overlooked, one of a tenth in two of five; but the
+empty frames of a camera are alike, which tell by their times that they are several photos.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +27,16 @@ _BLOCK = 256
 FloatMatrix = NDArray[np.float32]
 
 
-def find_copies(thumbnails: Sequence[bytes]) -> dict[int, int]:
+def find_copies(
+    thumbnails: Sequence[bytes], taken: Sequence[datetime | None]
+) -> dict[int, int]:
     """Returns which images are copies, with the first image that each is a copy of, by number.
 
     All copies are like that first one: images that change little by little are not all copies.
 
     Args:
         thumbnails: The pixels of each image's thumbnail; b"" for an image that is copy of none.
+        taken: When each was taken, None where that is not known. Those of two times are no copies.
     """
     known = [number for number, thumbnail in enumerate(thumbnails) if thumbnail]
     if not known:
@@ -53,10 +58,13 @@ def find_copies(thumbnails: Sequence[bytes]) -> dict[int, int]:
             likely = np.flatnonzero(near[row, :image] & is_first[:image])
             gaps = np.abs(values[likely] - values[image])
             alike = likely[gaps.max(axis=1) < _WIDEST * scale[likely]]
-            if not alike.size:
-                continue
-            is_first[image] = False
-            found[known[image]] = known[alike[0]]
+            own_time = taken[known[image]]
+            for first in alike.tolist():
+                time = taken[known[first]]
+                if own_time is None or time is None or time == own_time:
+                    is_first[image] = False
+                    found[known[image]] = known[first]
+                    break
     return found
 
 

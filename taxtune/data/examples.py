@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -70,6 +71,7 @@ class Example:
             for one of its own.
         copy_of: The id of the first image that shows the same photo; "" if it is none's copy.
         thumbnail: The pixels of the photo in little; b"" until the file is read.
+        taken: When the photo was taken, by its EXIF; None where that does not say, and until then.
         cut_from: The photo that the image is cut out of; None for a whole one.
         box: The box in it, relative to the upright photo.
     """
@@ -83,6 +85,7 @@ class Example:
     group: str = ""
     copy_of: str = ""
     thumbnail: bytes = field(default=b"", repr=False, compare=False)
+    taken: datetime | None = field(default=None, repr=False, compare=False)
     cut_from: Path | None = None
     box: Box | None = None
 
@@ -497,7 +500,7 @@ def joined(examples: Sequence[Example]) -> list[Example]:
         thumbnails.append(example.thumbnail if is_new else b"")
         if is_new:  # boxes of a photo are in one group already
             known.add(example.photo)
-    copies = find_copies(thumbnails)
+    copies = find_copies(thumbnails, [example.taken for example in examples])
     if not copies:
         return list(examples)
     keys = [example.group or example.id for example in examples]
