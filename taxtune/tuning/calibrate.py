@@ -20,13 +20,13 @@ from taxtune.metrics.information import leaf_information
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import (
     Posterior,
-    Promise,
     RiskGuarantee,
     SelfConsistency,
     Single,
     ThresholdLevel,
     threshold_levels,
 )
+from taxtune.policies.risk import Promise
 from taxtune.progress import note
 from taxtune.recipe import Recipe, flatten, load_recipe
 from taxtune.tuning.asker import Asker, answer_limit
