@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from taxtune.atomic import make_folder, write_text
-from taxtune.data.examples import copies_csv
+from taxtune.data.grouping import copies_csv
 from taxtune.data.sources import Source
 from taxtune.errors import DataError, TaxtuneError, command
 from taxtune.metrics.table import TemplateScores

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from taxtune.data.examples import Example, load_examples
+from taxtune.data.example import Example
+from taxtune.data.examples import load_examples
 from taxtune.data.splits import (
     Splits,
     split,

@@ -52,7 +52,6 @@ class Record(NamedTuple):
         where: The row, for messages ("row 12").
         references: What to look up on the taxonomy; the first that is there counts.
         cells: What else is wanted of the row, by column.
-        group: The group of the image; "" for one of its own.
     """
 
     image: str | Callable[[], object]
@@ -60,7 +59,6 @@ class Record(NamedTuple):
     where: str
     references: tuple[Reference, ...]
     cells: Mapping[str, object] = {}
-    group: str = ""
 
 
 class _Cells(NamedTuple):

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
-from taxtune.data.examples import Example, distinct, joined, note_repeated
+from taxtune.data.example import Example
+from taxtune.data.examples import distinct, note_repeated
+from taxtune.data.grouping import joined, note_copies
 from taxtune.errors import DataError
 from taxtune.images import check_images
 
@@ -147,6 +149,8 @@ def split(
         if len(drawn.tuning) == tuning:
             full |= _groups(drawn.tuning)
     note_repeated(repeated)
+    if not are_read:
+        note_copies(found)
     return drawn
 
 
@@ -209,16 +213,10 @@ def remaining(
             break
         unused += [example for example in _checked(batch) if example.sha256 not in gone]
         unused, _ = distinct(unused)
-        unused = _unlike(unused, used)
+        both = joined([*used, *unused])
+        used_groups = _groups(both[: len(used)])
+        unused = [example for example in both[len(used) :] if example.group not in used_groups]
     return tuple(unused)
-
-
-def _unlike(examples: Sequence[Example], used: Sequence[Example]) -> list[Example]:
-    """Returns examples that are of no group, and no copy, of those that were used."""
-    both = joined([*used, *examples])
-    gone = _groups(both[: len(used)])
-    others = both[len(used) :]
-    return [example for example in others if example.group not in gone]
 
 
 def _checked(batch: Sequence[Example]) -> list[Example]:

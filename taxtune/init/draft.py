@@ -6,7 +6,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +17,10 @@ from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
 from taxtune.data.boxes import Boxes
-from taxtune.data.examples import joined
-from taxtune.data.grouping import likely_groups
+from taxtune.data.grouping import likely_group
 from taxtune.data.labels import LabelFinder, label_references
 from taxtune.errors import DataError, RecipeError, shortened
 from taxtune.init.source import Source
-from taxtune.metrics.groups import Groups
 from taxtune.models.names import parse_model
 from taxtune.settings import LabelWords
 from taxtune.taxonomy import Taxonomy
@@ -219,15 +217,9 @@ def make_draft(
             file=source.path,
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
-    cells = [example.context for example in examples]
-    group, names = likely_groups(cells, [example.photo for example in examples]) or (None, [])
-    if len(Groups.of(names)) < _FEWEST_GROUPS:
+    group, count = likely_group(examples)
+    if count < _FEWEST_GROUPS:
         group = None
-    if group is not None:
-        named = zip(examples, names, strict=True)
-        examples = joined(
-            [replace(example, group=name or example.group) for example, name in named]
-        )
     # What shows nothing is no part of what the images show.
     empty = unnamed.get("nothing", ())
     targets = [example.target for example in examples if example.label not in empty]

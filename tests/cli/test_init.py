@@ -313,17 +313,16 @@ def in_bursts(here, groups):
     (here / "photos.csv").write_text("\n".join(rows))
 
 
-def test_bursts_are_groups_of_the_recipe_and_copies_are_listed(here):
+def test_bursts_are_groups_of_the_recipe_and_copies_are_counted(here):
     in_bursts(here, groups=24)
     done = init("--data", "photos.csv", *MODEL)
     assert written(done).data.group == "burst_id"
-    # Two bursts are one, since a photo of one is a copy of a photo of the other.
-    assert "groups    23 groups by burst_id of 48 images; 1 image is a copy" in done.out
-    assert "`data.group: burst_id`" in done.err
-    listed = (here / "mine-copies.csv").read_text()
-    assert listed == "image,label,copy_of,label_of_first\n1.png,crimson,0.png,scarlet\n"
+    assert "48 images are of 24 groups by 'burst_id': with `data.group: burst_id`" in done.err
+    assert "1 image is a copy of another" in done.err
     dry = run_captured("tune", "mine.yaml", "--dry-run")
-    assert "groups          23 groups by burst_id of 48 images; 1 image is a copy" in dry.out
+    # Two bursts are one, since a photo of one is a copy of a photo of the other.
+    assert "48 images are of 23 groups by 'burst_id'." in dry.err
+    assert "1 image is a copy of another" in dry.err
 
 
 def test_a_few_groups_are_noted_and_left_to_the_user(here):
