@@ -211,7 +211,7 @@ def test_a_camera_trap_has_labels_with_a_promise(tmp_path, monkeypatch):
     page = "docs/how-to/camera-traps.md"
     make, init, *commands, audit = commands_of(page)
     make_photos = runpy.run_path(str(ROOT / make[1]))["main"]
-    make_photos(bursts=200, new=40)
+    make_photos(bursts=160, new=40)
     run_command(init)
     change_recipe(Path("birds.yaml"), page)
     small = "iterations=1 data.tuning=60 data.first_rung=20 data.heldout=60 tracking.mlflow=false"
@@ -244,6 +244,23 @@ def test_a_camera_trap_has_labels_with_a_promise(tmp_path, monkeypatch):
     assert names["observations"]["observationID"].is_unique
     assert set(names["observations"]["observationType"]) == {"animal", "blank", "unknown"}
     assert len(names["occurrences"]) == len(pd.read_csv("occurrence.csv"))
+
+
+@pytest.mark.heavy
+def test_products_with_several_photos_have_one_label_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_products(60, 8)
+    init, *commands = commands_of("docs/how-to/products.md")
+    run_command(init, "--model=builtin:fieldguide")
+    assert yaml.safe_load(Path("toys.yaml").read_text())["data"]["group"] == "product"
+    small = "iterations=1 data.tuning=60 data.first_rung=20 data.heldout=60 tracking.mlflow=false"
+    sets = [f"--set={setting}" for setting in small.split()]
+    for command in commands:
+        done = run_command(command, *(sets if command[1] == "tune" else ()))
+    assert "per product is at most 0.05 in expectation" in done.err
+    products = pd.read_csv("new-groups.csv")
+    assert len(products) == 8
+    assert set(products["labels"]) == {5}
 
 
 def test_the_reference_follows_the_code(monkeypatch, capsys):
