@@ -339,12 +339,12 @@ class Tuner:
             )
         tuning = self.experiment.splits.tuning
         groups = groups_of(tuning)
+        seen = groups_of(tuning[: selection.images])
         selection = replace(
             selection,
-            there=len(tuning),
+            there=len(groups),
             unit=unit_of(self.experiment.recipe.data.group, groups),
-            groups=len(groups_of(tuning[: selection.images])),
-            groups_there=len(groups),
+            groups=len(seen),
             leaders=tuple(leaders(records, self.experiment.objective)),
         )
         return with_candidates(selection, records, self.experiment.objective)
