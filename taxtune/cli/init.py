@@ -129,7 +129,6 @@ def _show(draft: Draft, model: str) -> None:
     facts = {
         "images": images,
         "labels": f"{labels:,}, all on the tree of {len(tree):,} nodes",
-        "unnamed": draft.unnamed_in_words,
         "domain": domain,
         "ranks": ", ".join(draft.subject.ranks) or "the tree names none",
         "examples": ", ".join(draft.subject.examples),

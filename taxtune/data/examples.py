@@ -353,8 +353,7 @@ def _with_context(examples: list[Example], columns: Sequence[str]) -> list[Examp
     complete = []
     for example in examples:
         known = {**example.context, **exif_values(example.photo, columns)}
-        context = {column: known[column] for column in columns}
-        complete.append(replace(example, context=context))
+        complete.append(replace(example, context={column: known[column] for column in columns}))
     return complete
 
 

@@ -16,13 +16,7 @@ from taxtune.data.grouping import joined, note_copies
 from taxtune.errors import DataError
 from taxtune.images import check_images
 
-__all__ = [
-    "CALIBRATION_FROM",
-    "Splits",
-    "remaining",
-    "split",
-    "split_sizes",
-]
+__all__ = ["CALIBRATION_FROM", "Splits", "remaining", "split", "split_sizes"]
 
 #: With fewer images none are left for calibration by default: a promised hP of 0.98 takes 37 of them
 #: at least.
@@ -134,10 +128,11 @@ def split(
     order = (example for example in _stratified(examples, seed, root) if example.group not in full)
     taken: list[Example] = []
     repeated: list[Example] = []
-    drawn = Splits(tuning=(), heldout=())
-    while (missing := wanted - len(drawn.tuning) - len(drawn.heldout)) > 0:
+    first: list[Example] = []
+    others: list[Example] = []
+    while (missing := wanted - len(first) - len(others)) > 0:
         batch = list(itertools.islice(order, missing))
-        if not batch and may_be_short and drawn.heldout:
+        if not batch and may_be_short and others:
             break
         if not batch:
             raise _too_few(tuning, heldout, wanted - missing, taken)
@@ -145,21 +140,15 @@ def split(
         different, repeated = distinct(taken)
         # Of images that were read before, the copies are known.
         found = different if are_read else joined(different)
-        drawn = _filled(found, tuning, heldout)
-        if len(drawn.tuning) == tuning:
-            full |= _groups(drawn.tuning)
+        first = found[:tuning]
+        used = _groups(first)
+        others = [example for example in found[tuning:] if example.group not in used][:heldout]
+        if len(first) == tuning:
+            full |= used
     note_repeated(repeated)
     if not are_read:
         note_copies(found)
-    return drawn
-
-
-def _filled(examples: Sequence[Example], tuning: int, heldout: int) -> Splits:
-    """Returns the splits that examples make in their order, disjoint by group."""
-    first = examples[:tuning]
-    used = _groups(first)
-    others = [example for example in examples[tuning:] if example.group not in used]
-    return Splits(tuning=_in_rounds(first), heldout=tuple(others[:heldout]))
+    return Splits(tuning=_in_rounds(first), heldout=tuple(others))
 
 
 def _in_rounds(examples: Sequence[Example]) -> tuple[Example, ...]:

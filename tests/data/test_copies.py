@@ -170,7 +170,7 @@ def test_two_labels_of_a_photo_are_named(tmp_path, notes):
     manifest.write_text("\n".join(["image,label", *rows]))
     load_examples(manifest, TREE)
     counted, said = notes
-    assert "3 images are copies of others" in counted
+    assert "Copies of other images: 3" in counted
     assert "1.png is 'robin' and its copy 1.jpg 'wren'" in said
     assert "2.png is 'robin' and its copy 2.jpg 'thrush'" in said
     assert "3.jpg" not in said
@@ -191,4 +191,4 @@ def test_boxes_of_copies_are_one_group(tmp_path, notes):
     names = [example.group for example in examples]
     assert names == ["a.png"] * 4 + ["c.png"] * 2
     (said,) = notes
-    assert "1 image is a copy" in said
+    assert "Copies of other images: 1" in said
