@@ -25,9 +25,7 @@ _PLAIN = 4.0
 _BLOCK = 256
 
 
-def find_copies(
-    thumbnails: Sequence[bytes], taken: Sequence[datetime | None]
-) -> dict[int, int]:
+def find_copies(thumbnails: Sequence[bytes], taken: Sequence[datetime | None]) -> dict[int, int]:
     """Returns which images are copies, with the first image that each is a copy of, by number.
 
     All copies are like that first one: images that change little by little are not all copies.
