@@ -83,8 +83,6 @@ _LIMIT = threading.Lock()
 _LARGE = threading.Lock()
 # A file of 16 bits whose values stay below this holds those of a sensor of fewer bits.
 _FEWER_BITS = 2**14
-# Width and height of thumbnails, in pixels.
-_THUMBNAIL = (16, 16)
 _EXIF_TIME = "%Y:%m:%d %H:%M:%S"
 _SAVE_AGAIN = "Save it again as JPEG or PNG, or remove it from the data."
 
@@ -168,7 +166,7 @@ def check_images(
         if then is not None:
             then(path, image)
         # By all pixels, so that the size of the image makes no difference.
-        little = image.resize(_THUMBNAIL, Resampling.BILINEAR, reducing_gap=4.0)
+        little = image.resize((16, 16), Resampling.BILINEAR, reducing_gap=4.0)
         taken = read_exif(path).get("taken")
         return Checked(hashlib.sha256(data).hexdigest(), little.tobytes(), taken)
 

@@ -118,10 +118,8 @@ def split(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     if tuning < 0 or heldout < 0 or tuning + heldout == 0:
-        raise DataError(
-            f"The splits cannot have {tuning} and {heldout} images.",
-            remedy="Give sizes of at least 1.",
-        )
+        message = f"The splits cannot have {tuning} and {heldout} images."
+        raise DataError(message, remedy="Give sizes of at least 1.")
     wanted = tuning + heldout
     are_read = all(example.sha256 for example in examples)
     full: set[str] = set()  # the groups of a split that has all its images
