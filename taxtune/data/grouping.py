@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path, PurePath
 
+from taxtune.atomic import write_text
 from taxtune.data.columns import like_groups
 from taxtune.data.copies import find_copies
 from taxtune.data.example import Example
@@ -22,11 +23,11 @@ __all__ = [
     "BURST",
     "FOLDER",
     "at_class",
-    "copies_csv",
     "find_bursts",
     "grouped",
     "joined",
     "likely_group",
+    "list_copies",
     "note_copies",
 ]
 
@@ -59,14 +60,12 @@ def grouped(examples: Sequence[Example], group: str | None, source: str) -> list
         found.append(replace(example, group=own) if own else example)
     found = joined(found)
     setting, count = group, len(Groups.of([example.group for example in found]))
+    advice = ""
     if group is None and all(example.sha256 for example in examples):
         setting, count = likely_group(examples)
+        advice = f"; `data.group: {setting}` has each in one split and counts it once"
     if setting is not None:
-        advice = f": with `data.group: {setting}` each is in one split and counts once, as images that are alike must"
-        note(
-            f"{len(found):,} images are of {count:,} groups by {setting!r}"
-            f"{'' if group else advice}."
-        )
+        note(f"{len(found):,} images are of {count:,} groups by {setting!r}{advice}.")
     note_copies(found)
     return found
 
@@ -141,7 +140,9 @@ def joined(examples: Sequence[Example]) -> list[Example]:
     first = list(photos.values())
     copies = {}
     groups = UnionFind()
-    for copy, original in find_copies([example.thumbnail for example in first]).items():
+    thumbnails = [example.thumbnail for example in first]
+    found_copies = find_copies(thumbnails, [example.taken for example in first])
+    for copy, original in found_copies.items():
         copies[first[copy].id] = first[original].id
         groups.union(_name(first[original]), _name(first[copy]))
     names: dict[str, str] = {}
@@ -169,10 +170,7 @@ def note_copies(examples: Iterable[Example]) -> None:
     """Notes how many images are copies of others, and which have another label than these."""
     copies = _copies(examples)
     if copies:
-        are = "1 image is a copy of another"
-        if len(copies) > 1:
-            are = f"{len(copies):,} images are copies of others"
-        note(f"{are} and in one group with it; a run lists them in its copies.csv.")
+        note(f"Copies of other images: {len(copies):,}; a run lists them in its copies.csv.")
     found = []
     for copy, first in copies:
         if copy.target != first.target and not copy.box:
@@ -182,8 +180,8 @@ def note_copies(examples: Iterable[Example]) -> None:
         note(f"Copies of a photo have different labels: {named}. Correct one of each two.")
 
 
-def copies_csv(examples: Iterable[Example]) -> str:
-    """Returns a row for each copy of a photo, with what it is a copy of; "" if there are none."""
+def list_copies(examples: Iterable[Example], file: Path) -> None:
+    """Writes a table of the copies of photos, each with what it is a copy of, if there are any."""
     rows = [(copy.id, copy.label, first.id, first.label) for copy, first in _copies(examples)]
-    columns = ("image", "label", "copy_of", "label_of_first")
-    return csv_text(columns, rows) if rows else ""
+    if rows:
+        write_text(file, csv_text(("image", "label", "copy_of", "label_of_first"), rows))

@@ -49,13 +49,7 @@ from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.run_folder import answers_of, check_run_folder, identity_of
 from taxtune.tuning.selection import Rung, most_questions
 
-__all__ = [
-    "Plan",
-    "PowerAnalysis",
-    "analyse_power",
-    "make_plan",
-    "note_reading_alone",
-]
+__all__ = ["Plan", "PowerAnalysis", "analyse_power", "make_plan", "note_reading_alone"]
 
 T = TypeVar("T")
 

@@ -317,12 +317,12 @@ def test_bursts_are_groups_of_the_recipe_and_copies_are_counted(here):
     in_bursts(here, groups=24)
     done = init("--data", "photos.csv", *MODEL)
     assert written(done).data.group == "burst_id"
-    assert "48 images are of 24 groups by 'burst_id': with `data.group: burst_id`" in done.err
-    assert "1 image is a copy of another" in done.err
+    assert "48 images are of 24 groups by 'burst_id'; `data.group: burst_id`" in done.err
+    assert "Copies of other images: 1" in done.err
     dry = run_captured("tune", "mine.yaml", "--dry-run")
     # Two bursts are one, since a photo of one is a copy of a photo of the other.
     assert "48 images are of 23 groups by 'burst_id'." in dry.err
-    assert "1 image is a copy of another" in dry.err
+    assert "Copies of other images: 1" in dry.err
 
 
 def test_a_few_groups_are_noted_and_left_to_the_user(here):

@@ -44,6 +44,8 @@ def test_a_column_has_the_groups(tmp_path):
     assert first.context == {"burst": "7"}
     (first, *_) = load_examples(manifest, TREE, group="burst")
     assert first.context == {}
+    (first, *_) = load_examples(manifest, TREE, columns=["label"])
+    assert first.context == {"label": "wren"}
 
 
 def test_frames_have_groups_too(tmp_path):

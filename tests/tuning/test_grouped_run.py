@@ -58,7 +58,7 @@ def test_the_dry_run_counts_and_writes_nothing(tmp_path, notes):
     plan = make_plan(setup)
     # Seven bursts, of which the first and the last are one by the copy.
     assert notes[0] == "20 images are of 6 groups by 'burst'."
-    assert notes[1].startswith("1 image is a copy of another")
+    assert notes[1].startswith("Copies of other images: 1;")
     splits = build(setup).splits
     assert (plan.tuning_images, plan.heldout_images) == (8, len(splits.heldout))
     assert not setup.folder.exists()
