@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics import HierarchicalScores
     from taxtune.models import Model
-    from taxtune.policies import Promise
+    from taxtune.policies.risk import Promise
     from taxtune.recipe import Recipe
     from taxtune.results import ComparisonResult, TuneResult
     from taxtune.settings import Effort

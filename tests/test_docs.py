@@ -139,8 +139,9 @@ def test_five_commands_lead_from_photos_to_labels(tmp_path, monkeypatch):
 def test_the_three_doors_of_a_guarantee(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("tree.csv").write_text("path\nbird/duck/mallard\nbird/duck/teal\nbird/gull\n")
-    images = [f"{i}.jpg" for i in range(90)]
+    images = [f"site {i % 30}/{i}.jpg" for i in range(90)]
     frame = pd.DataFrame({"image": images, "label": ["mallard", "teal", "gull"] * 30})
+    frame["burst"] = np.arange(90) // 3
     frame.to_csv("labels.csv", index=False)
     for name in ("scores.csv", "new-scores.csv"):
         frame.assign(score=0.9).to_csv(name, index=False)

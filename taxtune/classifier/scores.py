@@ -31,13 +31,13 @@ from taxtune.metrics.ranks import nodes_at
 from taxtune.policies import (
     Paths,
     PlacedAnswer,
-    Promise,
     RiskGuarantee,
     ThresholdLevel,
     threshold_levels,
     weighted_paths,
 )
 from taxtune.policies.paths import IntArray
+from taxtune.policies.risk import Promise
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy, as_taxonomy
 from taxtune.tuning.saved import tree_columns, tree_of_columns
@@ -264,30 +264,20 @@ def calibrate_scores(
     names = match_names(found.images, labels)
     both = [i for i, image in enumerate(found.images) if image in names]
     if not both:
-        raise DataError(
-            "No image has both scores and a label: they are called differently.",
-            value=(found.images[0], next(iter(labels))),
-            remedy="The names of the images must be the same in both files.",
-        )
-    unknown = [image for image in found.images if image not in names]
+        message = "No image has both scores and a label: they are called differently."
+        remedy = "The names of the images must be the same in both files."
+        names_of_both = found.images[0], next(iter(labels))
+        raise DataError(message, value=names_of_both, remedy=remedy)
     without_scores = sorted(labels.keys() - names.values())
-    if unknown:
-        counts = f"{len(unknown):,} of {len(found.images):,}"
-        note(f"{counts} images with scores have no label: {few(unknown)}")
-    if without_scores:
-        counts = f"{len(without_scores):,} of {len(labels):,}"
-        note(f"{counts} images with a label have no scores: {few(without_scores)}")
+    _note_unmatched(found.images, names, labels, without_scores)
     images = tuple(found.images[i] for i in both)
     target = np.array([labels[names[image]] for image in images])
     used = Scores(images, found.nodes[both], found.weights[both])
     source = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
     groups = None
     if group is not None:
-        of_truth = read_groups(truth, group, columns)
-        of_scores = {} if of_truth else read_groups(scores, group, columns)
-        if not of_truth and not of_scores:
-            raise TaxtuneError("Neither file has the column of groups.", value=group)
-        groups = [of_truth.get(names[image]) or of_scores.get(image, "") for image in images]
+        of_images = _groups_in_tables((truth, scores), group, columns)
+        groups = [of_images.get(names[image]) or of_images.get(image, "") for image in images]
         asked = replace(asked, unit=unit_name(group))
     elif group_pattern is not None:
         groups = _groups_in_names(images, group_pattern)
@@ -295,6 +285,33 @@ def calibrate_scores(
     return guaranteed(
         tree, used, target, asked, by, groups, source=source, missing=len(without_scores)
     )
+
+
+def _note_unmatched(
+    images: Sequence[str],
+    names: Mapping[str, str],
+    labels: Mapping[str, int],
+    without_scores: Sequence[str],
+) -> None:
+    """Notes the images that are in one of the files alone."""
+    unknown = [image for image in images if image not in names]
+    if unknown:
+        counts = f"{len(unknown):,} of {len(images):,}"
+        note(f"{counts} images with scores have no label: {few(unknown)}")
+    if without_scores:
+        counts = f"{len(without_scores):,} of {len(labels):,}"
+        note(f"{counts} images with a label have no scores: {few(without_scores)}")
+
+
+def _groups_in_tables(
+    tables: Sequence[Source], column: str, columns: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Returns the group of each image of the first table that has the column."""
+    for table in tables:
+        found = read_groups(table, column, columns)
+        if found:
+            return found
+    raise TaxtuneError("Neither file has the column of groups.", value=column)
 
 
 def _groups_in_names(images: Sequence[str], pattern: str) -> list[str]:

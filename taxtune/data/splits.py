@@ -189,13 +189,7 @@ def remaining(
     used_groups = _groups(used)
     used_groups |= _groups(example for example in examples if example.id in names)
     unused_groups = [example for example in examples if example.group not in used_groups]
-    # Groups are drawn, not images: large ones are as likely as others to be among the first.
-    first: dict[str, str] = {}
-    for example in unused_groups:
-        first.setdefault(example.group or example.id, example.id)
-    order = iter(
-        sorted(unused_groups, key=lambda e: _rank(seed, "remaining", first[e.group or e.id]))
-    )
+    order = iter(_ranked(unused_groups, seed, "remaining"))
     unused: list[Example] = []
     while len(unused) < most:
         batch = list(itertools.islice(order, most - len(unused)))
@@ -224,10 +218,8 @@ def _checked(batch: Sequence[Example]) -> list[Example]:
 
 def _stratified(examples: Sequence[Example], seed: int, root: int | None) -> list[Example]:
     """Returns the examples in rounds, one group of every target that has any left."""
-    # Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
     groups: dict[str, list[Example]] = {}
-    ranked = sorted(examples, key=lambda e: _rank(seed, "example", e.id))
-    for place, example in enumerate(ranked):
+    for place, example in enumerate(_ranked(examples, seed, "example")):
         groups.setdefault(example.group or f"\0{place}", []).append(example)
     taken: Counter[int] = Counter()
     rounds: list[tuple[int, int, list[Example]]] = []
@@ -245,6 +237,24 @@ def _stratified(examples: Sequence[Example], seed: int, root: int | None) -> lis
     spread = [((i + 0.5) / len(part), one[2]) for part in parts for i, one in enumerate(part)]
     spread.sort(key=lambda one: one[0])
     return [example for _, members in spread for example in members]
+
+
+def _ranked(examples: Sequence[Example], seed: int, what: str) -> list[Example]:
+    """Returns examples in the order of a draw: groups at random, and the images of each at random.
+
+    A group's place is that of one image alone, so that large ones are not sooner drawn than small
+    ones. Ranking by a hash, not shuffling: adding an image leaves the order of the others as it was.
+    """
+    least: dict[str, str] = {}
+    for example in examples:
+        key = example.group or example.id
+        least[key] = min(example.id, least.get(key, example.id))
+
+    def rank(example: Example) -> tuple[bytes, bytes]:
+        of_group = least[example.group or example.id]
+        return _rank(seed, what, of_group), _rank(seed, what, example.id)
+
+    return sorted(examples, key=rank)
 
 
 def _rank(seed: int, what: str, name: str) -> bytes:

@@ -20,13 +20,13 @@ from taxtune.metrics.information import leaf_information
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import (
     Posterior,
-    Promise,
     RiskGuarantee,
     SelfConsistency,
     Single,
     ThresholdLevel,
     threshold_levels,
 )
+from taxtune.policies.risk import Promise
 from taxtune.progress import note
 from taxtune.recipe import Recipe, flatten, load_recipe
 from taxtune.tuning.asker import Asker, answer_limit
@@ -260,12 +260,13 @@ class CalibrationRun:
     @property
     def described(self) -> str:
         """Which images these are, in words."""
+        added = "" if self.add is None else ", and those labelled in an audit"
         if self.data is None:
-            return "images of the run's data that are in neither split"
+            return f"images of the run's data that are in neither split{added}"
         name = "images given in Python"
         if isinstance(self.data, str | Path):
             name = os.fspath(self.data)
-        return f"{name}, without images of the run's splits"
+        return f"{name}, without images of the run's splits{added}"
 
     @cached_property
     def guarantee(self) -> RiskGuarantee:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from taxtune.fieldguide import MANIFEST_FILE
 from tests.cli.commands import run_captured
 
 SMALL = (
@@ -96,3 +99,20 @@ def test_a_run_can_vote_all_along(tmp_path):
     assert records[0]["usage"]["vlm"]["calls"] == 2 * 6
     assert all(len(row["placed"]["votes"]) == 2 for record in records for row in record["rows"])
     assert "2 answers" in calibrate(tmp_path / "run", "--dry-run").err
+
+
+def test_what_was_labelled_in_an_audit_is_added(run, tmp_path):
+    asked = tmp_path / "labels-audit.csv"
+    rows = pd.read_csv(MANIFEST_FILE)[-30:]
+    rows["image"] = [str(MANIFEST_FILE.parent / name) for name in rows["image"]]
+    rows["truth"] = rows["label"]
+    rows["weight"] = 1.0
+    rows.loc[rows.index[:2], "truth"] = None
+    rows[["image", "truth", "weight"]].to_csv(asked, index=False)
+    done = calibrate(run, f"--add={asked}", "--dry-run")
+    assert done.code == 0, done.err
+    assert "28 of 28 labels" in done.err
+    assert "in neither split, and those labelled in an audit" in done.err
+    added = int(re.search(r"([\d,]+) images \(", done.err)[1])
+    # Images of the run's own splits, and those that it has already, are not added.
+    assert 28 < added <= 56

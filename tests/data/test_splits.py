@@ -273,3 +273,22 @@ def test_images_of_nothing_are_as_often_in_each_split_as_among_all(empty):
     assert len({example.target for example in named}) == min(len(named), 30)
     others = split(made(0, *([3] * 30)), tuning=20, heldout=10, seed=1, root=0)
     assert others == split(made(0, *([3] * 30)), tuning=20, heldout=10, seed=1)
+
+
+def test_large_groups_are_drawn_no_more_often_than_small_ones():
+    images = made(110, 110)
+    examples = []
+    for target in (0, 1):
+        own = images[110 * target : 110 * (target + 1)]
+        large = in_groups(own[:100], [10] * 9)
+        examples += [replace(one, group=f"{target} {one.group}") for one in large]
+        examples += own[100:]
+    large_first = Counter()
+    for seed in range(200):
+        drawn = split(examples, tuning=1, heldout=1, seed=seed)
+        large_first["split"] += bool(drawn.tuning[0].group)
+        (unused,) = remaining(examples, (), most=1, seed=seed)
+        large_first["remaining"] += bool(unused.group)
+    # Of each target ten groups have ten images, and ten have one.
+    for count in large_first.values():
+        assert 70 <= count <= 130
