@@ -172,7 +172,7 @@ def check_images(
         return Checked(hashlib.sha256(data).hexdigest(), little.tobytes())
 
     checked: dict[Path, Checked] = {}
-    faults: list[ImageError] = []
+    faults: dict[Path, ImageError] = {}
     # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the
     # memory as well.
     with (
@@ -181,14 +181,14 @@ def check_images(
     ):
         for file, outcome in zip(files, pool.map(examine, files), strict=True):
             if isinstance(outcome, ImageError):
-                faults.append(outcome)
+                faults[file] = outcome
             else:
                 checked[file] = outcome
             task.advance()
     if not faults:
         return checked
-    named = {str(file): f" ({where})" for file, where in (named_in or {}).items()}
-    lines = [f"  {fault.file}{named.get(str(fault.file), '')}: {fault.message}" for fault in faults]
+    named = {file: f" ({where})" for file, where in (named_in or {}).items()}
+    lines = [f"  {file}{named.get(file, '')}: {fault.message}" for file, fault in faults.items()]
     listed = "\n".join(shortened(lines, 20))
     if not skip_broken:
         error = ImageError(

@@ -66,6 +66,8 @@ def list_groups(listed: pd.DataFrame, group: str | None) -> pd.DataFrame:
         listed: See `list_images`.
         group: The run's `data.group`.
     """
+    import pandas as pd
+
     names: list[str | None]
     if group == FOLDER:
         names = [PurePath(name).parent.as_posix() for name in listed["image"]]
@@ -73,7 +75,7 @@ def list_groups(listed: pd.DataFrame, group: str | None) -> pd.DataFrame:
         names = [name or None for name in find_bursts(listed[FILE].tolist())]
     else:
         return listed
-    return listed.assign(**{GROUP: names})
+    return listed.assign(group=pd.Series(names, dtype=object))
 
 
 def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:

@@ -206,9 +206,9 @@ def label_images(
             batch = images.iloc[start : start + _BATCH]
             with showing(_Notes(task.display)):
                 found = classifier.classify(batch.assign(image=batch[FILE]), store)
-            if FAILURE in batch:
-                given = zip(found, batch[FAILURE], strict=True)
-                found = [replace(result, failure=failure) if failure else result for result, failure in given]
+            for i, reason in enumerate(batch.get(FAILURE, ())):
+                if reason:
+                    found[i] = Classification(found[i].image, failure=reason)
             _check_answering(found, most=_STOPPED if answered else 2)
             answered |= any(result.failure is None for result in found)
             rows = [_cells(result, review_below) for result in found]

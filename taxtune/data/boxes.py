@@ -80,10 +80,11 @@ class Box(NamedTuple):
         size = np.array([width, height])
         corners = np.reshape(self, (2, 2)).cumsum(axis=0)
         if max(self) > 1:
-            corners /= size
+            corners = corners / size
         inside = corners.clip(0, 1)
         lengths = inside[1] - inside[0]
-        is_near = np.abs(corners - inside) <= np.maximum(1 / size, _SLACK)
+        slack = np.maximum(1 / size, _SLACK)
+        is_near = (corners >= -slack) & (corners <= 1 + slack)
         if not is_near.all() or not lengths.all():
             raise ImageError(
                 f"The box {self} is outside the image of {width} × {height} pixels.", remedy=_FORM
@@ -168,7 +169,7 @@ class Boxes:
         return store_image(stream.getvalue(), folder), box
 
 
-def crop_area(width: int, height: int, box: Box, margin: float) -> tuple[int, ...]:
+def crop_area(width: int, height: int, box: Box, margin: float) -> tuple[int, int, int, int]:
     """Returns the left, upper, right and lower edge of a relative box's crop, in pixels.
 
     It is a square about the box with its margin, moved to lie inside the image. Of an image that is
@@ -179,7 +180,9 @@ def crop_area(width: int, height: int, box: Box, margin: float) -> tuple[int, ..
     side = max(_LEAST_SIDE, math.ceil((high - low).max() * (1 + 2 * margin)))
     lengths = np.minimum(side, size)
     first = (low - (lengths - (high - low)) // 2).clip(0, size - lengths)
-    return tuple(map(int, (*first, *(first + lengths))))
+    left, upper = map(int, first)
+    right, lower = map(int, first + lengths)
+    return left, upper, right, lower
 
 
 def _detected(
@@ -205,7 +208,7 @@ def _detected(
             found[photo["file"]] = (asked, failure and f"The detector failed: {failure}")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(
-            f"The file does not have MegaDetector's format: {type(error).__name__}, {error}.",
+            f"The file does not have MegaDetector's format ({type(error).__name__}: {error}).",
             file=file,
             value=photo,
             remedy="It has images, each with file and detections, each of these with category, conf "

@@ -411,9 +411,9 @@ def _boxed(
 
     cut_out = []
     for example in _decoded(uncut, records, opened, skip_broken, problems, cut):
-        photo = example.image
-        crop, box = crops[photo, example.box]
-        cut_out.append(replace(example, image=crop, sha256=crop.stem, cut_from=photo, box=box))
+        crop, box = crops[example.image, example.box]
+        cropped = replace(example, image=crop, sha256=crop.stem)
+        cut_out.append(replace(cropped, cut_from=example.image, box=box))
     return cut_out
 
 

@@ -211,7 +211,9 @@ def all_images(result: Result) -> dict[str, Any] | None:
     changes = {example: _changes(rows, result.contenders) for example, rows in images.items()}
     examples = sorted(images, key=lambda example: _rank(changes[example]))
     pictures = small_copies(examples, result.provenance.images)
-    photos = small_copies(examples, result.provenance.photos, result.provenance.boxes)
+    cut = result.provenance.photos
+    whole = {example: photo for example, (photo, _) in cut.items()}
+    photos = small_copies(examples, whole, {example: box for example, (_, box) in cut.items()})
     subjects = result.contenders or tuple(held.name for held in result.heldout)
     cards = []
     known: list[Facts] = []

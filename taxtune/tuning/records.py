@@ -572,8 +572,7 @@ class Provenance:
         recipe: The settings in full, with every default, as YAML.
         command: The command that runs it again, given that recipe; None where none does.
         images: Image files by example id.
-        photos: Of crops the photos that they are cut out of, by example id.
-        boxes: Their boxes, relative to the photo.
+        photos: Of crops the photos that they are cut out of, each with its box, by example id.
         source: The recipe's file, whose folder its paths start at; None where there is none.
     """
 
@@ -581,8 +580,7 @@ class Provenance:
     recipe: str | None = None
     command: str | None = None
     images: dict[str, str] = field(default_factory=dict)
-    photos: dict[str, str] = field(default_factory=dict)
-    boxes: dict[str, Box] = field(default_factory=dict)
+    photos: dict[str, tuple[str, Box]] = field(default_factory=dict)
     source: str | None = None
 
 

@@ -280,12 +280,10 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
     settings = yaml.safe_dump(experiment.settings, sort_keys=False, allow_unicode=True)
     images = {}
     photos = {}
-    boxes = {}
     for example in (*experiment.splits.tuning, *experiment.splits.heldout):
         images[example.id] = str(example.image)
         if example.box is not None:
-            photos[example.id] = str(example.photo)
-            boxes[example.id] = example.box
+            photos[example.id] = (str(example.photo), example.box)
     source = experiment.recipe.source
     return Provenance(
         facts={group: as_texts(values) for group, values in facts.items()},
@@ -293,7 +291,6 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
         command=command,
         images=images,
         photos=photos,
-        boxes=boxes,
         source=None if source is None else str(source),
     )
 
