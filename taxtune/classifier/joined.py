@@ -68,14 +68,14 @@ def list_groups(listed: pd.DataFrame, group: str | None) -> pd.DataFrame:
     """
     import pandas as pd
 
-    names: list[str | None]
     if group == FOLDER:
         names = [PurePath(name).parent.as_posix() for name in listed["image"]]
     elif group == BURST:
-        names = [name or None for name in find_bursts(listed[FILE].tolist())]
+        names = find_bursts(listed[FILE].tolist())
     else:
         return listed
-    return listed.assign(group=pd.Series(names, dtype=object))
+    column = pd.Series(names, dtype=object)
+    return listed.assign(group=column.replace("", None))
 
 
 def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:

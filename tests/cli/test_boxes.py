@@ -15,7 +15,7 @@ from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.images import load_image
 from taxtune.serving.pyfunc import ServedClassifier
 from taxtune.taxonomy import read_taxonomy
-from taxtune.tuning.calibrate import Calibrator
+from taxtune.tuning.calibrate import CalibrationRun
 from taxtune.tuning.run_folder import read_result
 from tests.cli.commands import run_captured, run_well
 from tests.serving.samples import in_base64
@@ -162,12 +162,14 @@ def test_photos_that_the_detector_did_not_see_have_no_label(made):
     )
     assert done.code == 0, done.err
     assert "1 photos without a box are on the root" in done.out + done.err
-    assert "2 to review: 2 failed" in done.out + done.err
+    assert "2 failed" in done.out + done.err
     rows = {row["image"]: row for row in table(made / "four-labels.csv")}
     assert [*rows] == ["photos/0.jpg#1", "photos/0.jpg#2", *known[1:]]
     assert rows["photos/1.jpg"]["failure"] == "The detector failed: image access"
     assert rows["photos/4.jpg"]["failure"] == "The detector's file does not name the photo."
-    assert {row["image"] for row in table(made / "four-labels-review.csv")} == {known[1], known[3]}
+    review = {row["image"]: row["why"] for row in table(made / "four-labels-review.csv")}
+    assert [image for image, why in review.items() if why == "failed"] == [known[1], known[3]]
+    assert known[2] not in review
     photos = {row["photo"]: row["placement"] for row in table(made / "four-labels-photos.csv")}
     assert [bool(photos[photo]) for photo in known] == [True, False, True, False]
 
@@ -188,9 +190,9 @@ def test_a_photo_is_read_once_for_all_its_boxes(made, monkeypatch):
 
 
 def test_boxes_are_promised_per_photo_where_the_data_have_no_groups(made):
-    calibrator = Calibrator(made / "run", risk=0.5)
+    calibrator = CalibrationRun(made / "run", risk=0.5)
     assert calibrator.guarantee.unit == "burst"
-    without = Calibrator(made / "run", risk=0.5)
+    without = CalibrationRun(made / "run", risk=0.5)
     without.settings = calibrator.settings.changed({"data.group": None})
     without.examples = calibrator.examples
     assert without.guarantee.unit == "photo"
