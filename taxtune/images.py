@@ -39,7 +39,6 @@ __all__ = [
     "lacking_decoder",
     "load_image",
     "read_exif",
-    "read_shot",
     "store_image",
 ]
 
@@ -206,21 +205,24 @@ def check_images(
     return checked
 
 
-def read_exif(path: str | Path) -> dict[str, int | float]:
-    """Returns the month, hour, latitude and longitude of a photo, degrees to a tenth.
+def read_exif(path: str | Path) -> dict[str, Any]:
+    """Returns when, where and by which camera a photo was taken.
 
-    What the file does not tell, or tells in a form that EXIF does not know, is left out.
+    These are taken, month, hour, latitude and longitude (degrees, to a tenth), and camera (maker,
+    model and serial number). What the file does not tell, or not as EXIF has it, is left out.
     """
     from PIL import ExifTags, Image
 
-    found: dict[str, int | float] = {}
+    tags = ExifTags.Base
+    found: dict[str, Any] = {}
     with contextlib.suppress(Exception), Image.open(path, formats=_formats()) as image:
         exif = image.getexif()
+        details = exif.get_ifd(ExifTags.IFD.Exif)
+        camera = (exif.get(tags.Make), exif.get(tags.Model), details.get(tags.BodySerialNumber))
+        found["camera"] = " ".join(str(part).strip("\0 ") for part in camera if part)
         with contextlib.suppress(KeyError, ValueError, TypeError):
-            taken = datetime.strptime(
-                exif.get_ifd(ExifTags.IFD.Exif)[ExifTags.Base.DateTimeOriginal], _EXIF_TIME
-            )
-            found |= {"month": taken.month, "hour": taken.hour}
+            taken = datetime.strptime(details[tags.DateTimeOriginal], _EXIF_TIME)
+            found |= {"taken": taken, "month": taken.month, "hour": taken.hour}
         gps = exif.get_ifd(ExifTags.IFD.GPSInfo)
         for name, number, most in (("latitude", 2, 90), ("longitude", 4, 180)):
             with contextlib.suppress(KeyError, ValueError, TypeError, ArithmeticError):
@@ -231,27 +233,6 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
                         -angle if gps[number - 1].upper() in ("S", "W") else angle, 1
                     )
     return found
-
-
-class Shot(NamedTuple):
-    """Which camera took a photo (maker, model, serial number) and when."""
-
-    camera: str
-    taken: datetime
-
-
-def read_shot(path: str | Path) -> Shot | None:
-    """Returns when a photo was taken, and by which camera; None where its EXIF has no time."""
-    from PIL import ExifTags, Image
-
-    tags = ExifTags.Base
-    with contextlib.suppress(Exception), Image.open(path, formats=_formats()) as image:
-        exif = image.getexif()
-        details = exif.get_ifd(ExifTags.IFD.Exif)
-        taken = datetime.strptime(details[tags.DateTimeOriginal], _EXIF_TIME)
-        told = (exif.get(tags.Make), exif.get(tags.Model), details.get(tags.BodySerialNumber))
-        return Shot(" ".join(str(part).strip("\0 ") for part in told if part), taken)
-    return None
 
 
 def count_pixels(image: str | Path | bytes) -> int:

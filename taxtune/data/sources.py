@@ -52,7 +52,6 @@ class Record(NamedTuple):
         where: The row, for messages ("row 12").
         references: What to look up on the taxonomy; the first that is there counts.
         cells: What else is wanted of the row, by column.
-        group: The group of the image; "" for one of its own.
     """
 
     image: str | Callable[[], object]
@@ -60,7 +59,6 @@ class Record(NamedTuple):
     where: str
     references: tuple[Reference, ...]
     cells: Mapping[str, object] = {}
-    group: str = ""
 
 
 class _Cells(NamedTuple):
@@ -183,8 +181,7 @@ def _pairs(source: Any, name: str) -> Iterator[_Cells]:
 
 
 def _frame_rows(frame: Any, columns: Sequence[str], name: str) -> Iterator[_Cells]:
-    _check_columns(columns, list(frame.columns), name)
-    columns = _with_groups(columns, frame.columns)
+    columns = _checked_columns(columns, list(frame.columns), name)
     cells = frame[list(columns)].itertuples(index=False, name=None)
     for index, (image, label, *others) in zip(frame.index, cells, strict=True):
         yield _Cells(f"row {index}", image, label, dict(zip(columns[2:], others, strict=True)))
@@ -194,8 +191,7 @@ def _dataset_rows(dataset: Any, columns: Sequence[str], name: str) -> Iterator[_
     if not hasattr(dataset, "__len__"):
         remedy = "Load it without streaming=True."
         raise DataError("A streamed data set can be read only once.", file=name, remedy=remedy)
-    _check_columns(columns, list(dataset.column_names), name)
-    columns = _with_groups(columns, dataset.column_names)
+    columns = _checked_columns(columns, list(dataset.column_names), name)
     image_column, *others = columns
     images = dataset.with_format(None).select_columns([image_column])
     feature = dataset.features[image_column]
@@ -231,9 +227,9 @@ def _file_rows(path: Path, columns: Sequence[str]) -> Iterator[_Cells]:
         )
     records = read_table(path, what="manifest")
     there = list(dict.fromkeys(name for _, record in records for name in record))
-    columns = _with_groups(columns, there)
     keys = [column if column in there else column_key(column) for column in columns]
-    _check_columns(keys, there, path)
+    keys = _checked_columns(keys, there, path)
+    columns = [*columns, *keys[len(columns) :]]
     for number, record in records:
         image, label, *cells = map(record.get, keys)
         yield _Cells(f"row {number}", image, label, dict(zip(columns[2:], cells, strict=True)))
@@ -259,7 +255,7 @@ def line_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) -> Iterator[_Cells]:
-    _check_columns(further, [*pattern.groupindex], path)
+    further = _checked_columns(further, [*pattern.groupindex], path)
     text = read_text(path, error=DataError, what="manifest")
     faults = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -283,14 +279,8 @@ def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) 
         )
 
 
-def _with_groups(columns: Sequence[str], there: Iterable[object]) -> list[str]:
+def _checked_columns(columns: Sequence[str], names: list[str], file: str | Path) -> list[str]:
     """Returns the columns that are wanted, and others that look like groups of images."""
-    return list(dict.fromkeys([*columns, *like_groups(map(str, there))]))
-
-
-def _check_columns(
-    columns: Iterable[str], names: list[str], file: str | Path, row: int | None = None
-) -> None:
     for column in columns:
         if column not in names:
             verb = "is" if len(names) == 1 else "are"
@@ -298,16 +288,15 @@ def _check_columns(
             near = difflib.get_close_matches(column.lower(), list(map(str, names)), n=1)
             if near:
                 remedy += f" Did you mean {near[0]!r}?"
-            raise DataError(f"There is no column {column!r}.", file=file, row=row, remedy=remedy)
+            raise DataError(f"There is no column {column!r}.", file=file, remedy=remedy)
+    others = [name for name in like_groups(map(str, names)) if name not in columns]
+    return [*columns, *others]
 
 
 def refuse_columns(columns: Iterable[str], name: str) -> None:
     """Raises a DataError if columns are wanted of a source that has none."""
     for column in columns:
-        remedy = (
-            "Give a table or a data frame with one row per image; from image files come exif:month "
-            "and the like, and for data.group exif:burst and folder."
-        )
+        remedy = "Give a table with a row per image; files tell exif:month, and as groups exif:burst and folder."
         raise DataError(
             f"There is no column {column!r}: this source has no columns.", file=name, remedy=remedy
         )

@@ -51,21 +51,20 @@ def candidate_table(run: TuneResult) -> Table:
     per = "" if run.selection is None else per_unit(run.selection.unit)
     for each in run.shortlist:
         record = records[each.iteration]
-        rows.append(
-            {
-                "": "*" if each.taken else "",
-                "no.": each.iteration,
-                "wrong": each.outcomes.wrong,
-                "general": each.outcomes.general,
-                "exact": each.outcomes.exact,
-                **each.outcomes.nothing,
-                "of": each.outcomes.images,
-                f"hP{per} ({100 * each.confidence:g} % bound)": f"{number(each.hp)} (≥ {number(each.low)})",
-                "proven": proof_in_words(each),
-                "it is": role_of(run, each.iteration),
-                "prompt": record.prompt or record.template or "",
-            }
-        )
+        outcomes = each.outcomes
+        row: dict[str, Cell] = {"": "*" if each.taken else ""}
+        row["no."] = each.iteration
+        row["wrong"] = outcomes.wrong
+        row["general"] = outcomes.general
+        row["exact"] = outcomes.exact
+        row |= outcomes.nothing
+        row["of"] = outcomes.images
+        bound = f"hP{per} ({100 * each.confidence:g} % bound)"
+        row[bound] = f"{number(each.hp)} (≥ {number(each.low)})"
+        row["proven"] = proof_in_words(each)
+        row["it is"] = role_of(run, each.iteration)
+        row["prompt"] = record.prompt or record.template or ""
+        rows.append(row)
     title = "Candidates, by their tuning images (* the run's choice)"
     return Table.from_records("candidates", title, rows)
 
