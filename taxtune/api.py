@@ -187,8 +187,10 @@ def _proposer(
     if proposer is None:
         return {}, None
     if isinstance(proposer, str):
-        named = proposer_named(proposer)
-        return {f"proposer.{key}": value for key, value in named.items()}, None
+        keys = {}
+        for key, value in proposer_named(proposer).items():
+            keys[f"proposer.{key}"] = value
+        return keys, None
     return {}, make_proposer(proposer)
 
 

@@ -82,8 +82,6 @@ _LIMIT = threading.Lock()
 _LARGE = threading.Lock()
 # A file of 16 bits whose values stay below this holds those of a sensor of fewer bits.
 _FEWER_BITS = 2**14
-# Width and height of thumbnails, in pixels.
-_THUMBNAIL = (16, 16)
 _EXIF_TIME = "%Y:%m:%d %H:%M:%S"
 _SAVE_AGAIN = "Save it again as JPEG or PNG, or remove it from the data."
 
@@ -123,10 +121,11 @@ def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
 
 
 class Checked(NamedTuple):
-    """The SHA-256 of a file's bytes, and its image in little: 16 × 16 × 3 bytes."""
+    """The SHA-256 of a file's bytes, its image in little (16 × 16 × 3 bytes), and when it was taken."""
 
     sha256: str
     thumbnail: bytes
+    taken: datetime | None
 
 
 def check_images(
@@ -148,7 +147,7 @@ def check_images(
             `ImageError` that it raises the image cannot be used.
 
     Returns:
-        The hash and the thumbnail of each file by path, in order.
+        The hash, the thumbnail and the time of each file by path, in order.
 
     Raises:
         ImageError: If any image cannot be used, unless they are skipped; it names them, each with
@@ -167,8 +166,9 @@ def check_images(
         except ImageError as error:
             return error
         # By all pixels, so that the size of the image makes no difference.
-        little = image.resize(_THUMBNAIL, Resampling.BILINEAR, reducing_gap=4.0)
-        return Checked(hashlib.sha256(data).hexdigest(), little.tobytes())
+        little = image.resize((16, 16), Resampling.BILINEAR, reducing_gap=4.0)
+        taken = read_exif(path).get("taken")
+        return Checked(hashlib.sha256(data).hexdigest(), little.tobytes(), taken)
 
     checked: dict[Path, Checked] = {}
     faults: dict[Path, ImageError] = {}

@@ -129,7 +129,7 @@ def test_the_bound_of_single_images_is_the_exact_one(images, data):
 
 @pytest.mark.parametrize(("risk", "confidence"), [(0.05, 0.9), (0.02, 0.95), (0.3, 0.8)])
 def test_so_many_labels_are_needed_at_best(risk, confidence):
-    needed = asked(risk, confidence, "labels").needed(TREE)
+    needed = asked(risk, confidence, "labels").fewest(TREE)
     for n, kept in ((needed, True), (needed - 1, False)):
         rows = np.zeros((1, n)), np.ones((1, n))
         (level,) = control_labels(*rows, risk, confidence, single=True)

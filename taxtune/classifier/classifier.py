@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BOX",
     "COLUMNS",
+    "UNDETECTED",
     "Classification",
     "Classifier",
     "Step",
@@ -50,7 +51,7 @@ __all__ = [
 #: The column of boxes in tables of images and of labels.
 BOX = "box"
 #: What a photo without a box has as its answer and its stage.
-_UNDETECTED = "no detection"
+UNDETECTED = "no detection"
 #: The columns of a row of labels.
 COLUMNS = (
     "image",
@@ -149,7 +150,7 @@ class Classification:
     def evidence(self) -> list[tuple[int, float]]:
         """The nodes that were named, each with its weight, which sum to 1; none without an answer."""
         placed = self.placed
-        if placed is None or placed.stage == _UNDETECTED:
+        if placed is None or placed.stage == UNDETECTED:
             return []
         if placed.votes:
             return [(node, 1 / len(placed.votes)) for node in placed.votes]
@@ -354,12 +355,12 @@ class Classifier:
         """Returns the classification of a photo in which nothing was detected: it is on the root."""
         tree = self.taxonomy
         placed = PlacedAnswer(
-            answer=_UNDETECTED,
+            answer=UNDETECTED,
             node=tree.root,
             placement=tree.labels[tree.root],
             off_tree=False,
             abstained=True,
-            stage=_UNDETECTED,
+            stage=UNDETECTED,
             confidence=None,
         )
         return Classification.of(name, placed, tree, self.reliability)

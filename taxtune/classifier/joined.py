@@ -78,7 +78,9 @@ def list_groups(listed: pd.DataFrame, group: str | None) -> pd.DataFrame:
     return listed.assign(group=column.replace("", None))
 
 
-def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:
+def join_labels(
+    labels: pd.DataFrame, by: str, tree: Taxonomy, threshold: float | None = None
+) -> pd.DataFrame:
     """Returns one label for all labels of a photo or a group: the deepest node of most evidence.
 
     Each answer is one vote, divided as it is among several answers or names. Where nothing was
@@ -88,6 +90,7 @@ def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:
         labels: See `label_images`.
         by: The column of the photo or the group; what has none is left out.
         tree: The label tree.
+        threshold: The share that the policy of the labels asks of a node, as the joined one does.
 
     Returns:
         The columns `by`, placement (None if nothing was answered), rank, share (the node's, of the
@@ -95,6 +98,7 @@ def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:
     """
     import pandas as pd
 
+    needed = max(_MAJORITY, threshold or 0.0)
     rows = []
     for name, own in labels.groupby(by, sort=False):
         row: dict[str, Any] = {by: name, "placement": None, "rank": None, "share": None}
@@ -102,7 +106,7 @@ def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:
         if votes:
             nodes, weights = zip(*votes, strict=True)
             paths = weighted_paths(tree, [nodes], [weights])
-            (node,), (share,) = paths.at(paths.depths(_MAJORITY))
+            (node,), (share,) = paths.at(paths.depths(needed))
             row["placement"] = "/".join(tree.path(node))
             row["rank"] = tree.ranks[node]
             row["share"] = round(float(share), 4)

@@ -18,10 +18,10 @@ from taxtune.data.names import find_file
 from taxtune.data.sources import (
     Record,
     Source,
+    checked_columns,
     read_folder,
     read_inat21,
     read_labelled,
-    refuse_columns,
 )
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
 from taxtune.images import check_images, is_image_data, store_image
@@ -162,7 +162,7 @@ class _Opened(NamedTuple):
     ) -> Iterator[Record]:
         """Returns the rows of the source, in order."""
         if isinstance(self.source, Path) and self.kind in ("folder", "inat21"):
-            refuse_columns(further, self.name)
+            checked_columns(further, [], self.name)
             return (read_folder if self.kind == "folder" else read_inat21)(self.source)
         return read_labelled(
             self.source,
@@ -378,9 +378,8 @@ def distinct(
             conflicts.append(f"  {kept.id} is {kept.label!r}, {example.id} is {example.label!r}")
     if conflicts:
         listed = "\n".join(shortened(conflicts, 20))
-        raise DataError(
-            f"The same image has two labels:\n{listed}\nKeep one row of each pair.", file=source
-        )
+        message = f"The same image has two labels:\n{listed}\nKeep one row of each pair."
+        raise DataError(message, file=source)
     return list(first.values()), others
 
 

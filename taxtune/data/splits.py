@@ -100,6 +100,7 @@ def split(
     target that has two, and so on, in an order that depends on the seed and on each example's `id`
     and target alone; a group has the target of its first image. The tuning split takes the front of
     it and the held-out split what follows. What goes over the end of a group's split is in none.
+    The tuning split begins with one image of each of its groups, so that a few show most.
     Images are read and hashed as they are drawn; content that was drawn before is passed over, so
     that a copy of a tuning image is never in the held-out split.
 
@@ -117,10 +118,8 @@ def split(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     if tuning < 0 or heldout < 0 or tuning + heldout == 0:
-        raise DataError(
-            f"The splits cannot have {tuning} and {heldout} images.",
-            remedy="Give sizes of at least 1.",
-        )
+        message = f"The splits cannot have {tuning} and {heldout} images."
+        raise DataError(message, remedy="Give sizes of at least 1.")
     wanted = tuning + heldout
     are_read = all(example.sha256 for example in examples)
     full: set[str] = set()  # the groups of a split that has all its images
@@ -147,7 +146,18 @@ def split(
     note_repeated(repeated)
     if not are_read:
         note_copies(found)
-    return Splits(tuning=tuple(first), heldout=tuple(others))
+    return Splits(tuning=_in_rounds(first), heldout=tuple(others))
+
+
+def _in_rounds(examples: Sequence[Example]) -> tuple[Example, ...]:
+    """Returns examples in rounds, each of one image of every group that has any left."""
+    taken: Counter[str] = Counter()
+    rounds: dict[int, list[Example]] = {}
+    for example in examples:
+        rounds.setdefault(taken[example.group], []).append(example)
+        if example.group:
+            taken[example.group] += 1
+    return tuple(example for number in sorted(rounds) for example in rounds[number])
 
 
 def _groups(examples: Iterable[Example]) -> set[str]:

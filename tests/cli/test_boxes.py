@@ -94,6 +94,7 @@ def test_new_photos_have_a_label_for_each_box_photo_and_group(made):
     )
     assert done.code == 0, done.err
     assert "30 boxes in 30 photos" in done.err
+    assert "taxtune: 30 boxes in 30 photos: " in done.err
     assert "10 photos without a box are on the root" in done.err
     rows = table(made / "new.csv")
     assert list(rows[0])[-4:] == ["label", "burst", "photo", "box"]
