@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
 from textwrap import shorten
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from taxtune.answers.classifier_scores import few
 from taxtune.data import Example
-from taxtune.data.boxes import Boxes, cut_box, relative_box
+from taxtune.data.boxes import Box, Boxes
 from taxtune.data.context import EXIF, Variable, blank, exif_values, values_of
 from taxtune.errors import DataError, ImageError, TemplateError
 from taxtune.images import content_hash, is_image_data, load_image, store_image
@@ -318,6 +318,7 @@ class Classifier:
         classified: dict[int, Classification] = {}
         examples: dict[int, Example] = {}
         requests: list[list[Request]] = []
+        opened = lru_cache(1)(load_image)  # the boxes of a photo follow one another
         with tempfile.TemporaryDirectory(prefix="taxtune-images-") as folder:
             for i, image in enumerate(images):
                 file = None
@@ -326,14 +327,11 @@ class Classifier:
                     own_cells = cells[i] if cells else {}
                     context = self._context_of(i, file, own_cells)
                     if self.boxes is not None and BOX in own_cells:
-                        box = relative_box(file, own_cells[BOX])
+                        box = Box.parse(own_cells[BOX])
                         if box is None:
                             classified[i] = self._undetected(names[i])
                             continue
-                        if isinstance(box, ImageError):
-                            raise box
-                        whole = load_image(file)
-                        file = cut_box(whole, box, self.boxes.margin, Path(folder))
+                        file, _ = self.boxes.cut(file, opened(file), box, Path(folder))
                     example = Example(names[i], file, "", 0, content_hash(file), context)
                     own_requests, _ = self._asker.requests(self._parsed, [example])
                     requests += own_requests

@@ -6,8 +6,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier.classifier import BOX
-from taxtune.classifier.labels import FILE
-from taxtune.data.boxes import Box, Boxes
+from taxtune.classifier.labels import FAILURE, FILE
+from taxtune.data.boxes import Boxes
 from taxtune.data.grouping import BURST, FOLDER, find_bursts
 from taxtune.policies.paths import weighted_paths
 from taxtune.progress import note
@@ -33,8 +33,8 @@ def list_boxes(listed: pd.DataFrame, boxes: Boxes | None) -> pd.DataFrame:
         boxes: Where the boxes are; None, or a column that is not there, for whole photos.
 
     Returns:
-        `listed` with `PHOTO` and `BOX`: the box, relative to the photo, None, or why it is not known.
-        Of whole photos `listed` as it is.
+        `listed` with `PHOTO`, `BOX`, and `FAILURE`: why it is not known whether there is one. Of
+        whole photos `listed` as it is.
 
     Raises:
         DataError: If a box cannot be used; it names all such boxes.
@@ -50,15 +50,12 @@ def list_boxes(listed: pd.DataFrame, boxes: Boxes | None) -> pd.DataFrame:
     photos = listed["image"].tolist()
     cells = listed[own[0]].tolist() if own else photos
     where = [f"image {i + 1}" for i in range(len(photos))]
-    parts = boxes.find(photos, listed[FILE].tolist(), cells, where)
     kept = listed.drop(columns=[*own, PHOTO], errors="ignore").to_dict("records")
     rows = []
-    for place, name, box in parts:
-        row = dict(kept[place])
-        row["image"] = name
-        row[PHOTO] = photos[place]
-        row[BOX] = str(box) if isinstance(box, Box) else box
-        rows.append(row)
+    for row, found in zip(kept, boxes.find(photos, cells, where), strict=True):
+        photo = {**row, PHOTO: row["image"], BOX: None, FAILURE: found.failure}
+        named = [{"image": name, BOX: str(box)} for name, box in found.boxes.items()]
+        rows += [photo | box for box in named or [{}]]
     return pd.DataFrame(rows, dtype=object)
 
 

@@ -187,11 +187,8 @@ def _known(
     known = read_truth(truth, classifier.taxonomy, columns, classifier.words)
     photos = listed["photo" if classifier.has_boxes(listed) else "image"]
     matches = match_truth(photos, known, truth)
-    found = {}
-    for image, photo in zip(listed["image"], photos, strict=True):
-        if photo in matches:
-            found[image] = known[matches[photo]]
-    return found
+    pairs = zip(listed["image"], photos, strict=True)
+    return {image: known[matches[photo]] for image, photo in pairs if photo in matches}
 
 
 def _labels(
@@ -213,7 +210,7 @@ def _labels(
     asked = len(listed)
     plan = f"{asked:,} image{'' if asked == 1 else 's'}"
     if classifier.has_boxes(listed):
-        asked = int((listed["image"] != listed["photo"]).sum())
+        asked = int(listed["box"].count())
         plan = f"{asked:,} boxes in {listed['photo'].nunique():,} photos"
     if calls > 1:
         plan += f" × {calls} answers = {asked * calls:,} VLM calls"
