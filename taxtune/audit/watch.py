@@ -315,7 +315,8 @@ def read_added(file: Path) -> pd.DataFrame:
     has_truth = frame["truth"].notna()
     kept = has_truth & (np.random.default_rng(0).random(len(frame)) <= weights / weights.max())
     note(f"{kept.sum():,} of {has_truth.sum():,} labels of {file} are added; see `taxtune audit`")
-    return frame.loc[kept].rename(columns={"truth": "label"})
+    added: pd.DataFrame = frame[kept].rename(columns={"truth": "label"})
+    return added
 
 
 def _watch_file(classifier: Path) -> Path:

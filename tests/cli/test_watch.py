@@ -169,15 +169,17 @@ def test_truths_may_be_corrected_and_evidence_follows(here):
     label(here, "june", truth)
     run_well(*AUDIT, "--n=1", folder=here)
     again = Watch.of(here / "calibration.json")
-    assert again.verdicts() == watch.verdicts()
+    before = watch.weigh(watch.labelled).broken
+    assert again.weigh(again.labelled).broken[:40] == pytest.approx(before)
 
 
 def as_a_spreadsheet_saves_it(table):
     """Returns other columns first, semicolons, a byte order mark and CRLF."""
     shuffled = table[sorted(table, reverse=True)]
-    return b"\xef\xbb\xbf" + shuffled.to_csv(
-        index=False, sep=";", quoting=1, lineterminator="\r\n"
-    ).encode()
+    return (
+        b"\xef\xbb\xbf"
+        + shuffled.to_csv(index=False, sep=";", quoting=1, lineterminator="\r\n").encode()
+    )
 
 
 def test_truths_are_read_as_spreadsheets_and_people_write_them(here):
@@ -202,7 +204,9 @@ def test_labels_may_be_written_again_and_as_json(here):
     label(here, "june", truths(here, "june-scores"))
     table = pd.read_csv(here / "june.csv")
     (here / "june.csv").write_bytes(as_a_spreadsheet_saves_it(table[::-1]))
-    assert "10 images in june-audit.csv have no truth" in run_well(*AUDIT, "--n=10", folder=here).err
+    assert (
+        "10 images in june-audit.csv have no truth" in run_well(*AUDIT, "--n=10", folder=here).err
+    )
     classify = ("classify", "calibration.json", "june-scores.csv", "--out=june.jsonl")
     run_well(*classify, folder=here)
     said = run_well("audit", "june.jsonl", *AUDIT[2:], "--n=10", folder=here)
