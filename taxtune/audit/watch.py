@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.answers.targets import target_finder
 from taxtune.atomic import write_json, write_text
-from taxtune.classifier.classifier import COLUMNS
+from taxtune.classifier.classifier import COLUMNS, UNDETECTED
 from taxtune.classifier.joined import GROUP, PHOTO
 from taxtune.classifier.loading import load_classifier
 from taxtune.classifier.scores import ScoreCalibration
@@ -180,6 +180,8 @@ class Watch:
     def read(self, file: Path) -> pd.DataFrame:
         """Returns the labels of a file that `classify` wrote.
 
+        Photos without a box are not among them: the promise is about what the model was asked.
+
         Raises:
             DataError: If it cannot be read, or has labels of another tree.
         """
@@ -191,7 +193,7 @@ class Watch:
             if placement and placement not in self.nodes:
                 message = "The label is not on the tree of the promise."
                 raise DataError(message, file=file, row=line, value=placement)
-            if placement:
+            if placement and row.get("answer") != UNDETECTED:
                 rows.append(row)
         frame = pd.DataFrame(rows)
         if not {"image", "placement", "confidence"} <= {*frame}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,7 +23,7 @@ from taxtune.options import AnswersOption, ForceOption, JsonOption, opt, taxonom
 from taxtune.progress import note
 
 if TYPE_CHECKING:
-    from taxtune.tuning.calibrate import Calibration
+    from taxtune.tuning.calibrate import Calibration, CalibrationRun
 
 __all__ = ["calibrate"]
 
@@ -139,31 +139,30 @@ def calibrate(
     from taxtune.audit.watch import read_added
     from taxtune.tuning.calibrate import CalibrationRun
 
-    added = None if add is None else read_added(add)
+    asked: dict[str, Any] = {"risk": risk, "promise": promise, "rank": rank}
+    asked["add"] = None if add is None else read_added(add)
     if run.is_file():
         refuse_options(context, _FOR_RUNS, "a run")
+        columns = columns_of(context)
+        out = out or Path("calibration.json")
         calibrate_file(
             run,
             taxonomy,
             truth,
-            out or Path("calibration.json"),
+            out,
             force=force,
             as_json=as_json,
-            risk=risk,
             confidence_level=confidence_level,
             by=by,
-            columns=columns_of(context),
-            promise=promise,
-            rank=rank,
+            columns=columns,
             group=group,
             group_pattern=group_pattern,
-            add=added,
+            **asked,
         )
         return
     refuse_options(context, _FOR_SCORES, "a file of scores")
     work = CalibrationRun(
         folder=run,
-        risk=risk,
         confidence=confidence_level,
         kind=policy,
         samples=samples,
@@ -171,31 +170,34 @@ def calibrate(
         images=images or _IMAGES,
         recipe=recipe,
         answers=answers,
-        promise=promise,
-        rank=rank,
-        add=added,
+        **asked,
     )
-    calls, stored = work.cost()
-    units = "images" if work.groups.single else f"of {len(work.groups):,} groups"
-    each = f"{work.policy.samples} answer{'' if work.policy.samples == 1 else 's'}"
-    note(
-        f"{len(work.examples):,} images ({work.described}) × {each} = {calls:,} VLM calls, "
-        f"{stored:,} of them in the store; at least {work.needed:,} {units} are needed"
-    )
+    _note_cost(work)
     if dry_run:
         return
     calibration = work.run()
     note_arbiter(work.asker.mapper)
-    if as_json:
-        print_json(asdict(calibration))
-    else:
-        _print(calibration)
+    _print(calibration, as_json=as_json)
     note(f"written to {run / 'calibration.json'}")
 
 
-def _print(calibration: Calibration) -> None:
+def _note_cost(work: CalibrationRun) -> None:
+    calls, stored = work.cost()
+    samples = work.policy.samples
+    each = "1 answer" if samples == 1 else f"{samples} answers"
+    images = f"{len(work.examples):,} images ({work.described})"
+    text = f"{images} × {each} = {calls:,} VLM calls, {stored:,} of them in the store; "
+    text += f"at least {work.needed:,} "
+    text += "images" if work.groups.single else f"of {len(work.groups):,} groups"
+    note(f"{text} are needed")
+
+
+def _print(calibration: Calibration, *, as_json: bool) -> None:
     from taxtune.report.output import StudyReport, publish
 
+    if as_json:
+        print_json(asdict(calibration))
+        return
     samples = calibration.samples
     is_posterior = calibration.names is not None
 

@@ -78,6 +78,13 @@ def test_labels_alone_count_where_labels_are_promised():
     assert all_["risk"] == 0
 
 
+def test_photos_that_nothing_was_asked_about_are_not_drawn(tmp_path):
+    rows = {"image": ["1.jpg#1", "2.jpg"], "placement": ["life", "life"], "confidence": [1, 1]}
+    table = pd.DataFrame({**rows, "answer": ["a life form", "no detection"]})
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    assert watched().read(tmp_path / "labels.csv")["image"].tolist() == ["1.jpg#1"]
+
+
 def test_what_a_calibration_takes_in_is_as_if_drawn_alike(tmp_path):
     drawn = watched().draw(labels(MIXED), 2000).drawn.assign(truth="s00")
     drawn.to_csv(tmp_path / "drawn.csv", index=False)
