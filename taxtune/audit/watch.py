@@ -292,7 +292,7 @@ def tell_broken(classifier: Path, on_broken: str) -> tuple[str, int | None]:
 
 
 def draw_weights(confidences: ArrayLike) -> NDArray[np.float64]:
-    """Returns what images count: half of one over their chance to be drawn, in [0.5, 1]."""
+    """Returns the weights of images: half of one over their chance to be drawn, in [0.5, 1]."""
     confidences = np.asarray(confidences, dtype=np.float64)
     chances = 0.5 + np.sqrt(confidences * (1 - confidences))
     return np.asarray(0.5 / chances)
