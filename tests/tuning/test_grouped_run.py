@@ -71,4 +71,4 @@ def test_a_run_goes_on_with_its_groups_alone(tmp_path):
     with pytest.raises(ResumeError, match="content has changed"):
         tuned(grouped(tmp_path, size=2), resume=True)
     with pytest.raises(ResumeError, match=r"data\.group"):
-        tuned(grouped(tmp_path, "data.group=place"), resume=True)
+        tuned(grouped(tmp_path, "data.group=place", "data.tuning=3"), resume=True)
