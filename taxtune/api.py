@@ -143,6 +143,8 @@ def _setup(
     recipe = recipe.changed(changes | proposer_keys | settings)
     if vlm is not None and not isinstance(vlm, str):
         model = deploy(vlm, execution=recipe.execution)
+    tree = None if taxonomy is None else _tree(taxonomy)
+    metrics = as_metrics(parts.get("metrics"))
     return Setup(
         recipe=recipe,
         folder=folder,
@@ -151,9 +153,9 @@ def _setup(
         mapper=mapper,
         policy=policy,
         proposer=proposer,
-        taxonomy=None if taxonomy is None else _tree(taxonomy),
+        taxonomy=tree,
         examples=examples,
-        metrics=as_metrics(parts.get("metrics")),
+        metrics=metrics,
     )
 
 
@@ -185,8 +187,10 @@ def _proposer(
     if proposer is None:
         return {}, None
     if isinstance(proposer, str):
-        named = proposer_named(proposer)
-        return {f"proposer.{key}": value for key, value in named.items()}, None
+        keys = {}
+        for key, value in proposer_named(proposer).items():
+            keys[f"proposer.{key}"] = value
+        return keys, None
     return {}, make_proposer(proposer)
 
 

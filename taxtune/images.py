@@ -39,9 +39,7 @@ __all__ = [
     "lacking_decoder",
     "load_image",
     "read_exif",
-    "read_shot",
     "store_image",
-    "upright_size",
 ]
 
 #: Pixels (width times height) that an image may have in memory; one of up to four times as many is
@@ -84,8 +82,6 @@ _LIMIT = threading.Lock()
 _LARGE = threading.Lock()
 # A file of 16 bits whose values stay below this holds those of a sensor of fewer bits.
 _FEWER_BITS = 2**14
-# Width and height of thumbnails, in pixels.
-_THUMBNAIL = (16, 16)
 _EXIF_TIME = "%Y:%m:%d %H:%M:%S"
 _SAVE_AGAIN = "Save it again as JPEG or PNG, or remove it from the data."
 
@@ -125,10 +121,11 @@ def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
 
 
 class Checked(NamedTuple):
-    """The SHA-256 of a file's bytes, and its image in little: 16 × 16 × 3 bytes."""
+    """The SHA-256 of a file's bytes, its image in little (16 × 16 × 3 bytes), and when it was taken."""
 
     sha256: str
     thumbnail: bytes
+    taken: datetime | None
 
 
 def check_images(
@@ -146,10 +143,11 @@ def check_images(
         named_in: Where a file is named ("manifest.csv, row 3"), for messages.
         skip_broken: Whether images that cannot be used are left out and noted.
         problems: What the error is added to, instead of being raised.
-        then: Called with each file and its image, as `load_image` returns it, in any order.
+        then: Called with each file and its image, as `load_image` returns it, in any order. Of an
+            `ImageError` that it raises the image cannot be used.
 
     Returns:
-        The hash and the thumbnail of each file by path, in order.
+        The hash, the thumbnail and the time of each file by path, in order.
 
     Raises:
         ImageError: If any image cannot be used, unless they are skipped; it names them, each with
@@ -163,16 +161,17 @@ def check_images(
         try:
             data = _read(path)
             image = _decode(data, path)
+            if then is not None:
+                then(path, image)
         except ImageError as error:
             return error
-        if then is not None:
-            then(path, image)
         # By all pixels, so that the size of the image makes no difference.
-        little = image.resize(_THUMBNAIL, Resampling.BILINEAR, reducing_gap=4.0)
-        return Checked(hashlib.sha256(data).hexdigest(), little.tobytes())
+        little = image.resize((16, 16), Resampling.BILINEAR, reducing_gap=4.0)
+        taken = read_exif(path).get("taken")
+        return Checked(hashlib.sha256(data).hexdigest(), little.tobytes(), taken)
 
     checked: dict[Path, Checked] = {}
-    faults: list[ImageError] = []
+    faults: dict[Path, ImageError] = {}
     # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the
     # memory as well.
     with (
@@ -181,14 +180,14 @@ def check_images(
     ):
         for file, outcome in zip(files, pool.map(examine, files), strict=True):
             if isinstance(outcome, ImageError):
-                faults.append(outcome)
+                faults[file] = outcome
             else:
                 checked[file] = outcome
             task.advance()
     if not faults:
         return checked
-    named = {str(file): f" ({where})" for file, where in (named_in or {}).items()}
-    lines = [f"  {fault.file}{named.get(str(fault.file), '')}: {fault.message}" for fault in faults]
+    named = {file: f" ({where})" for file, where in (named_in or {}).items()}
+    lines = [f"  {file}{named.get(file, '')}: {fault.message}" for file, fault in faults.items()]
     listed = "\n".join(shortened(lines, 20))
     if not skip_broken:
         error = ImageError(
@@ -206,21 +205,24 @@ def check_images(
     return checked
 
 
-def read_exif(path: str | Path) -> dict[str, int | float]:
-    """Returns the month, hour, latitude and longitude of a photo, degrees to a tenth.
+def read_exif(path: str | Path) -> dict[str, Any]:
+    """Returns when, where and by which camera a photo was taken.
 
-    What the file does not tell, or tells in a form that EXIF does not know, is left out.
+    These are taken, month, hour, latitude and longitude (degrees, to a tenth), and camera (maker,
+    model and serial number). What the file does not tell, or not as EXIF has it, is left out.
     """
     from PIL import ExifTags, Image
 
-    found: dict[str, int | float] = {}
+    tags = ExifTags.Base
+    found: dict[str, Any] = {}
     with contextlib.suppress(Exception), Image.open(path, formats=_formats()) as image:
         exif = image.getexif()
+        details = exif.get_ifd(ExifTags.IFD.Exif)
+        camera = (exif.get(tags.Make), exif.get(tags.Model), details.get(tags.BodySerialNumber))
+        found["camera"] = " ".join(str(part).strip("\0 ") for part in camera if part)
         with contextlib.suppress(KeyError, ValueError, TypeError):
-            taken = datetime.strptime(
-                exif.get_ifd(ExifTags.IFD.Exif)[ExifTags.Base.DateTimeOriginal], _EXIF_TIME
-            )
-            found |= {"month": taken.month, "hour": taken.hour}
+            taken = datetime.strptime(details[tags.DateTimeOriginal], _EXIF_TIME)
+            found |= {"taken": taken, "month": taken.month, "hour": taken.hour}
         gps = exif.get_ifd(ExifTags.IFD.GPSInfo)
         for name, number, most in (("latitude", 2, 90), ("longitude", 4, 180)):
             with contextlib.suppress(KeyError, ValueError, TypeError, ArithmeticError):
@@ -233,27 +235,6 @@ def read_exif(path: str | Path) -> dict[str, int | float]:
     return found
 
 
-class Shot(NamedTuple):
-    """Which camera took a photo (maker, model, serial number) and when."""
-
-    camera: str
-    taken: datetime
-
-
-def read_shot(path: str | Path) -> Shot | None:
-    """Returns when a photo was taken, and by which camera; None where its EXIF has no time."""
-    from PIL import ExifTags, Image
-
-    tags = ExifTags.Base
-    with contextlib.suppress(Exception), Image.open(path, formats=_formats()) as image:
-        exif = image.getexif()
-        details = exif.get_ifd(ExifTags.IFD.Exif)
-        taken = datetime.strptime(details[tags.DateTimeOriginal], _EXIF_TIME)
-        told = (exif.get(tags.Make), exif.get(tags.Model), details.get(tags.BodySerialNumber))
-        return Shot(" ".join(str(part).strip("\0 ") for part in told if part), taken)
-    return None
-
-
 def count_pixels(image: str | Path | bytes) -> int:
     """Returns the number of pixels that an image says it has, 0 where that cannot be read."""
     from PIL import Image
@@ -262,25 +243,6 @@ def count_pixels(image: str | Path | bytes) -> int:
     with contextlib.suppress(Exception), Image.open(stream, formats=_formats()) as opened:
         return int(opened.width * opened.height)
     return 0
-
-
-def upright_size(path: str | Path) -> tuple[int, int]:
-    """Returns the width and height that an image has once it is upright, by its header.
-
-    Raises:
-        ImageError: If the header cannot be read.
-    """
-    from PIL import ExifTags
-
-    path = Path(path)
-    data = _read(path)
-    try:
-        image = _opened(data)
-        turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
-    except Exception as error:
-        raise _corrupt(path, error) from error
-    width, height = image.size
-    return (height, width) if turned else (width, height)
 
 
 def is_image_data(value: object) -> bool:

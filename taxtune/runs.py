@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from taxtune.atomic import make_folder, write_text
-from taxtune.data.examples import copies_csv
+from taxtune.atomic import make_folder
 from taxtune.data.sources import Source
 from taxtune.errors import DataError, TaxtuneError, command
 from taxtune.metrics.table import TemplateScores
@@ -88,18 +87,9 @@ def tune(
     check_run_folder(setup.folder, resume=options.get("resume", False))
     with locked(setup.folder) as lock:
         experiment = build(setup, objective)
-        _list_copies(experiment)
         note_reading_alone(setup, [experiment])
         tuner = Tuner(experiment, setup.folder, lock=lock, **options)
         return tuner.run()
-
-
-def _list_copies(experiment: Experiment) -> None:
-    """Writes which images are copies of others to the run's folder, if any are."""
-    splits = experiment.splits
-    text = copies_csv((*experiment.examples, *splits.tuning, *splits.heldout))
-    if text:
-        write_text(experiment.folder / "copies.csv", text)
 
 
 def setup_of(
@@ -229,7 +219,6 @@ def compare(
     check_run_folder(folder, names, resume=options.get("resume", False))
     with locked(folder):
         experiments = build_each(setup, objectives)
-        _list_copies(experiments[0])
         note_reading_alone(setup, experiments)
         runs, group = _tune_each(experiments, folder, options)
         start = time.monotonic()

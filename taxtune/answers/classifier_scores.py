@@ -153,8 +153,7 @@ def read_truth(
     opened = open_table(source, what="truth")
     find = target_finder(taxonomy, suggest=0, words=words)
     asked = columns or {}
-    # The column that is named may be the other file's.
-    image = _image_column(opened, asked if asked.get("image") in opened.columns else {})
+    image = _image_column(opened, asked, strict=False)
     others = [name for name in opened.columns if name not in (image, asked.get("group"))]
     # Of a name and its path it is the one that always tells the node.
     likely = []
@@ -172,17 +171,13 @@ def read_truth(
 
 
 def read_groups(source: Source, column: str, columns: Columns | None = None) -> dict[str, str]:
-    """Reads the group of each image from a column of a table of scores or of labels.
-
-    It is empty if the table lacks the column.
-    """
+    """Reads the group of each image from a column of a table; empty if the table lacks it."""
     if _speciesnet_predictions(source) is not None:
         return {}
     opened = open_table(source, what="groups")
     if column not in opened.columns:
         return {}
-    asked = columns or {}
-    image = _image_column(opened, asked if asked.get("image") in opened.columns else {})
+    image = _image_column(opened, columns or {}, strict=False)
     return {_text(record.get(image)): _text(record.get(column)) for _, record in opened.rows}
 
 
@@ -270,10 +265,14 @@ class _TableReader:
                 yield _Entry(row, _text(record.get(self._image)), name, record.get(name))
 
 
-def _image_column(opened: Records, asked: Columns) -> str:
+def _image_column(opened: Records, asked: Columns, *, strict: bool = True) -> str:
+    """Returns the column of images; if not strict, the one asked for may be another file's."""
     usual = [name for name in opened.columns if column_key(name) in IMAGES]
     likely = usual or [name for name in opened.columns if not _is_numeric(opened, name)]
-    return find_column("image", asked.get("image"), opened.columns, IMAGES, likely, opened.file)
+    name = asked.get("image")
+    if not strict and name not in opened.columns:
+        name = None
+    return find_column("image", name, opened.columns, IMAGES, likely, opened.file)
 
 
 def _is_numeric(opened: Records, name: str) -> bool:

@@ -6,26 +6,20 @@ The threshold that a node needs is chosen on images with known labels.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from numpy.typing import ArrayLike, NDArray
 
-from taxtune.answers.classifier_scores import (
-    Scores,
-    few,
-    read_groups,
-    read_scores,
-    read_truth,
-)
+from taxtune.answers.classifier_scores import Scores, few, read_groups, read_scores, read_truth
 from taxtune.answers.records import Source
 from taxtune.classifier.classifier import Classification
-from taxtune.data.names import match_names
-from taxtune.errors import DataError, TaxtuneError
+from taxtune.classifier.truth import match_truth
+from taxtune.errors import TaxtuneError
 from taxtune.metrics.groups import Groups, unit_name
 from taxtune.metrics.ranks import nodes_at
 from taxtune.policies import (
@@ -37,7 +31,7 @@ from taxtune.policies import (
     weighted_paths,
 )
 from taxtune.policies.paths import IntArray
-from taxtune.policies.risk import Promise
+from taxtune.policies.risk import CalibratedThreshold, Promise, last_kept
 from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy, as_taxonomy
 from taxtune.tuning.saved import tree_columns, tree_of_columns
@@ -47,7 +41,8 @@ __all__ = ["GroupThreshold", "ScoreCalibration", "calibrate_scores", "guaranteed
 #: Thresholds that other programs take as they are, to compare with.
 _CONSTANTS = {"SpeciesNet's 0.65": 0.65, "iNaturalist's 0.78": 0.78}
 _ELSEWHERE = ""
-_AGAIN = "Write it with `taxtune calibrate SCORES`."
+#: The columns of what an audit adds.
+_ADDED: dict[str, str | None] = {"image": "image", "truth": "label"}
 
 
 class GroupThreshold(NamedTuple):
@@ -62,77 +57,28 @@ class GroupThreshold(NamedTuple):
     level: ThresholdLevel
 
 
-class ScoreCalibration(BaseModel):
-    """A threshold of a classifier's scores with a guarantee about new images; see `RiskGuarantee`.
+@dataclass(frozen=True, kw_only=True)
+class ScoreCalibration(CalibratedThreshold):
+    """A threshold of a classifier's scores with a guarantee about new images of the same kind.
 
     Attributes:
-        threshold: The share of the scores that a node needs. It is None if only always answering
-            the root keeps the risk.
-        risk: What is guaranteed: the mean of 1 - hP, or the share of the labels that are wrong.
-        confidence_level: How often that holds; None for in expectation.
-        images: How many images it was calibrated on.
-        missing: How many more had a label and no scores.
-        source: Which images these are, in words.
-        needed: How many images it takes at best.
-        levels: What the images say of each threshold, the most cautious first.
-        compared: What they say of the label with the highest score ("argmax"), and of thresholds
-            that others use.
+        compared: What the images say of the label with the highest score ("argmax"), and of
+            thresholds that others use.
         by: The rank or the depth at which images are grouped; None for one threshold for all.
         groups: The images of each group that has a threshold of its own, by the path of its node;
             "" are those of all other groups together. The guarantee holds for each group on its
             own. Other images take the common threshold.
         labels: The most scores of an image.
         taxonomy: The label tree, by column.
-        promise: What has the risk, see `RiskGuarantee`; as well `rank` and `unit`.
-        units: How many groups the images are; None in files of earlier versions.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    format: Literal["taxtune scores 3"] = "taxtune scores 3"
-    threshold: float | None
-    risk: float
-    confidence_level: float | None
-    images: int
-    missing: int
-    source: str
-    needed: int
-    levels: tuple[ThresholdLevel, ...]
     compared: dict[str, ThresholdLevel]
     by: str | None
     groups: dict[str, GroupThreshold]
     labels: int
     taxonomy: dict[str, Any]
-    promise: Promise = "hp"
-    rank: str | None = None
-    unit: str = "image"
-    units: int | None = None
-
-    @classmethod
-    def read(cls, file: str | Path) -> ScoreCalibration:
-        """Reads a calibration that `taxtune calibrate` wrote.
-
-        Raises:
-            DataError: If it cannot be read, or was written by another version of taxtune.
-        """
-        try:
-            calibration = cls.model_validate_json(Path(file).read_bytes())
-            for path in calibration.groups:
-                _ = path == _ELSEWHERE or calibration.nodes[path]
-        except OSError as error:
-            raise DataError(f"The file cannot be read: {error.strerror}.", file=file) from error
-        except (ValidationError, DataError, KeyError) as error:
-            problem = str(error).splitlines()[0].rstrip(".")
-            raise DataError(
-                f"The file is no calibration of a classifier's scores: {problem}.",
-                file=file,
-                remedy=_AGAIN,
-            ) from error
-        return calibration
-
-    @property
-    def chosen(self) -> ThresholdLevel:
-        """The level of the common threshold."""
-        return next(level for level in self.levels if level.threshold == self.threshold)
+    format: Literal["taxtune scores 3"] = "taxtune scores 3"
+    _of: ClassVar[str] = " of a classifier's scores"
 
     @cached_property
     def tree(self) -> Taxonomy:
@@ -160,8 +106,7 @@ class ScoreCalibration(BaseModel):
         thresholds = {}
         for path, group in self.groups.items():
             thresholds[self.nodes.get(path, -1)] = group.level.threshold
-        nodes = _grouped(self.tree, paths, self.by)
-        nodes = _known(nodes, list(thresholds))
+        nodes = _grouped(self.tree, paths, self.by, thresholds)
         for node, threshold in thresholds.items():
             depths = np.where(nodes == node, _depths(paths, threshold), depths)
         return paths, depths
@@ -234,20 +179,18 @@ def calibrate_scores(
         truth: The label of each image: a file, a `DataFrame` or records, with a column of images
             and one of labels.
         risk: What to keep, in (0, 1).
-        confidence_level: How often that holds, in (0, 1); in expectation where left out, and 0.9
-            for labels.
+        confidence_level: How often that holds, as `promise` and `rank` in `taxtune.calibrate`.
         by: A rank of the tree, or a depth below the root: groups of enough images get a threshold
             of their own.
         columns: Those of "image", "label", "score" and "truth" (the labels of `truth`) that cannot
             be told.
-        promise: What is at most `risk`: "hp", the mean of 1 - hP; or "labels", the share of wrong
-            labels among those below the root.
+        promise: What is at most `risk`: "hp" or "labels".
         rank: The rank, or the depth, from which on a node is a label.
-        group: A column of either table with the group of each image: a burst, a patient, a product.
+        group: A column of either table, or both, with the group of each image: a burst, a patient, a product.
             Each group counts once; an image without one is a group of its own.
         group_pattern: In place of a column, a regular expression that finds the group in the name
             of each image: its first bracket, or all that it matches.
-        add: Further truths, in the columns image and label.
+        add: Further truths, in the columns image, label and that of groups.
 
     Raises:
         DataError: If a file cannot be read, or there are too few images for the guarantee whatever
@@ -255,63 +198,60 @@ def calibrate_scores(
         TaxtuneError: If the groups are not there, or the risk cannot be promised.
     """
     asked = RiskGuarantee.asked(risk, confidence_level, promise, rank)
+    if group is not None and group_pattern is not None:
+        raise TaxtuneError("Groups are in a column or in names, not in both.", value=group_pattern)
     tree = as_taxonomy(taxonomy)
     columns = {**(columns or {}), "group": group}
     found = read_scores(scores, tree, columns)
     labels = read_truth(truth, tree, columns)
+    tables = [(scores, columns), (truth, columns)]
     if add is not None:
-        labels |= read_truth(add, tree, {"image": "image", "truth": "label"})
-    names = match_names(found.images, labels)
+        labels |= read_truth(add, tree, _ADDED)
+        tables.append((add, _ADDED))
+    source = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
+    names = match_truth(found.images, labels, source)
     both = [i for i, image in enumerate(found.images) if image in names]
-    if not both:
-        message = "No image has both scores and a label: they are called differently."
-        remedy = "The names of the images must be the same in both files."
-        names_of_both = found.images[0], next(iter(labels))
-        raise DataError(message, value=names_of_both, remedy=remedy)
     without_scores = sorted(labels.keys() - names.values())
-    _note_unmatched(found.images, names, labels, without_scores)
+    if len(both) < len(found.images):
+        unknown = [image for image in found.images if image not in names]
+        counts = f"{len(unknown):,} of {len(found.images):,}"
+        note(f"{counts} images with scores have no label: {few(unknown)}")
+    if without_scores:
+        counts = f"{len(without_scores):,} of {len(labels):,}"
+        note(f"{counts} images with a label have no scores: {few(without_scores)}")
     images = tuple(found.images[i] for i in both)
     target = np.array([labels[names[image]] for image in images])
-    used = Scores(images, found.nodes[both], found.weights[both])
-    source = str(scores) if isinstance(scores, str | Path) else "scores given in Python"
     groups = None
     if group is not None:
-        of_images = _groups_in_tables((truth, scores), group, columns)
+        of_images = _groups_in_tables(tables, group)
         groups = [of_images.get(names[image]) or of_images.get(image, "") for image in images]
         asked = replace(asked, unit=unit_name(group))
     elif group_pattern is not None:
         groups = _groups_in_names(images, group_pattern)
         asked = replace(asked, unit="group")
+    if groups and "" in groups:
+        alone = f"{groups.count(''):,} of {len(groups):,} images"
+        note(f"{alone} have no {asked.unit}, and each of them counts by itself")
     return guaranteed(
-        tree, used, target, asked, by, groups, source=source, missing=len(without_scores)
+        tree,
+        Scores(images, found.nodes[both], found.weights[both]),
+        target,
+        asked,
+        by,
+        groups,
+        source=source,
+        missing=len(without_scores),
     )
 
 
-def _note_unmatched(
-    images: Sequence[str],
-    names: Mapping[str, str],
-    labels: Mapping[str, int],
-    without_scores: Sequence[str],
-) -> None:
-    """Notes the images that are in one of the files alone."""
-    unknown = [image for image in images if image not in names]
-    if unknown:
-        counts = f"{len(unknown):,} of {len(images):,}"
-        note(f"{counts} images with scores have no label: {few(unknown)}")
-    if without_scores:
-        counts = f"{len(without_scores):,} of {len(labels):,}"
-        note(f"{counts} images with a label have no scores: {few(without_scores)}")
-
-
 def _groups_in_tables(
-    tables: Sequence[Source], column: str, columns: Mapping[str, str | None]
+    tables: Iterable[tuple[Source, Mapping[str, str | None]]], column: str
 ) -> dict[str, str]:
-    """Returns the group of each image of the first table that has the column."""
-    for table in tables:
-        found = read_groups(table, column, columns)
-        if found:
-            return found
-    raise TaxtuneError("Neither file has the column of groups.", value=column)
+    """Returns the groups of images of all tables that have the column."""
+    found = [read_groups(table, column, columns) for table, columns in tables]
+    if not any(found):
+        raise TaxtuneError("No file has the column of groups.", value=column)
+    return {image: name for groups in found for image, name in groups.items() if name}
 
 
 def _groups_in_names(images: Sequence[str], pattern: str) -> list[str]:
@@ -342,7 +282,7 @@ def guaranteed(
     target: IntArray,
     promise: RiskGuarantee,
     by: str | int | None = None,
-    groups: Sequence[str] | None = None,
+    groups: ArrayLike | None = None,
     source: str = "scores",
     missing: int = 0,
 ) -> ScoreCalibration:
@@ -350,85 +290,79 @@ def guaranteed(
 
     See `calibrate_scores`. The name of each image's group may be given, "" for a group of its own.
     """
-    n = len(target)
-    names = np.array([""] * n if groups is None else groups)
-    counted = Groups.of(names.tolist())
-    needed = promise.needed(tree)
-    if len(counted) < needed:
-        what = "images" if counted.single else f"groups ({promise.unit})"
-        raise DataError(
-            f"{len(counted):,} {what} cannot show that the risk is kept: even if every answer were "
-            f"right, it takes {needed:,}.",
-            file=source,
-            remedy="Label more images, or allow more risk or less confidence.",
-        )
+    names = np.array([""] * len(target) if groups is None else groups)
     # Files are often sorted by class, and the tests take the images in the order in which they were
     # drawn.
     by_name = np.argsort(scores.images, kind="stable")
     order = np.random.default_rng(0).permutation(by_name)
     target = target[order]
-    names = names[order]
+    grouped = Groups.of(names[order].tolist())
+    promise.check_enough(grouped, tree, source)
     paths = weighted_paths(tree, scores.nodes[order], scores.weights[order])
-    best = scores.best()[order]
-    best_paths = weighted_paths(tree, best[:, np.newaxis])
-    counted = Groups.of(names.tolist())
-    judge = partial(threshold_levels, tree, target=target, promise=promise, groups=counted)
+    judge = partial(threshold_levels, tree, target=target, promise=promise, groups=grouped)
     levels = judge(paths)
-    compared = {"argmax": judge(best_paths, thresholds=[1.0])[1]}
+    best = weighted_paths(tree, scores.best()[order, np.newaxis])
+    compared = {"argmax": judge(best, thresholds=[1.0])[1]}
     for name, threshold in _CONSTANTS.items():
         compared[name] = judge(paths, thresholds=[threshold])[1]
-    own_thresholds: dict[str, GroupThreshold] = {}
+    own = {}
     if by is not None:
-        nodes = _grouped(tree, paths, str(by))
-        pairs = np.unique([nodes, counted.numbers], axis=1)
-        own, counts = np.unique(pairs[0], return_counts=True)
-        large = own[(own >= 0) & (counts >= needed)]
-        nodes = _known(nodes, large.tolist())
-        for node in np.unique(nodes).tolist():
-            members = nodes == node
-            own_groups = Groups.of(names[members].tolist())
-            if len(own_groups) >= needed:
-                name = _ELSEWHERE if node < 0 else "/".join(tree.path(node))
-                judged = judge(paths.select(members), target=target[members], groups=own_groups)
-                images = int(members.sum())
-                own_thresholds[name] = GroupThreshold(images, _last_kept(judged))
+        own = _own_thresholds(tree, paths, target, promise, names[order], str(by))
     return ScoreCalibration(
-        threshold=_last_kept(levels).threshold,
-        **asdict(replace(promise, images=n)),
+        **asdict(replace(promise, images=len(target))),
+        threshold=last_kept(levels).threshold,
+        levels=levels,
+        units=len(grouped),
         missing=missing,
         source=source,
-        needed=needed,
-        levels=levels,
+        needed=promise.fewest(tree),
         compared=compared,
         by=None if by is None else str(by),
-        groups=own_thresholds,
+        groups=own,
         labels=scores.nodes.shape[1] - 1,
         taxonomy=tree_columns(tree),
-        units=len(counted),
     )
 
 
-def _grouped(tree: Taxonomy, paths: Paths, by: str) -> IntArray:
-    """Returns the group of each image, shape (n,): the node of a rank or a depth on its path.
+def _own_thresholds(
+    tree: Taxonomy,
+    paths: Paths,
+    target: IntArray,
+    promise: RiskGuarantee,
+    names: NDArray[np.str_],
+    by: str,
+) -> dict[str, GroupThreshold]:
+    """Returns the thresholds of predicted groups of enough images, and of all others together."""
+    nodes = _grouped(tree, paths, by)
+    needed = promise.fewest(tree)
+    large = []
+    for node in np.unique(nodes[nodes >= 0]).tolist():
+        if len(Groups.of(names[nodes == node].tolist())) >= needed:
+            large.append(node)
+    nodes = _grouped(tree, paths, by, large)
+    thresholds = {}
+    for node in np.unique(nodes).tolist():
+        own = nodes == node
+        groups = Groups.of(names[own].tolist())
+        if len(groups) >= needed:
+            levels = threshold_levels(tree, paths.select(own), target[own], promise, groups)
+            name = _ELSEWHERE if node < 0 else "/".join(tree.path(node))
+            thresholds[name] = GroupThreshold(groups.numbers.size, last_kept(levels))
+    return thresholds
 
-    It is -1 if there is none.
-    """
+
+def _grouped(
+    tree: Taxonomy, paths: Paths, by: str, among: Collection[int] | None = None
+) -> IntArray:
+    """Returns the node of a rank or a depth on each path, shape (n,), if it is among some; else -1."""
     is_group = (paths.nodes >= 0) & nodes_at(tree, by)[paths.nodes]
-    groups = np.where(is_group, paths.nodes, -1)
-    nodes: IntArray = groups.max(axis=1)
-    return nodes
-
-
-def _known(nodes: IntArray, groups: list[int]) -> IntArray:
-    """Returns nodes, -1 for those that are no group, shape (n,)."""
-    return np.where(np.isin(nodes, groups), nodes, -1)
+    nodes: IntArray = np.where(is_group, paths.nodes, -1).max(axis=1)
+    if among is None:
+        return nodes
+    return np.where(np.isin(nodes, list(among)), nodes, -1)
 
 
 def _depths(paths: Paths, threshold: float | None) -> IntArray:
     if threshold is None:
         return np.zeros(len(paths.nodes), dtype=np.int64)
     return paths.depths(threshold)
-
-
-def _last_kept(levels: tuple[ThresholdLevel, ...]) -> ThresholdLevel:
-    return [level for level in levels if level.kept][-1]

@@ -19,7 +19,7 @@ from taxtune.taxonomy import Taxonomy
 __all__ = ["compare_labels", "match_truth"]
 
 
-def match_truth(names: Iterable[str], known: Mapping[str, int], file: Path) -> dict[str, str]:
+def match_truth(names: Iterable[str], known: Mapping[str, int], file: str | Path) -> dict[str, str]:
     """Returns for images, by name, the names under which their true labels are known.
 
     Raises:
@@ -55,8 +55,7 @@ def compare_labels(
 
     Returns:
         What became of the images with a true label, and the scores ("hp", "hr") of those with an
-        answer, with their 95 % intervals; "labels" is the share of wrong labels among those that a
-        promise about labels counts, if there are any.
+        answer, with their 95 % intervals; of a promise, the "risk" as well, if it has a label.
 
     Raises:
         DataError: If no image with an answer has a true label.
@@ -82,10 +81,12 @@ def compare_labels(
     outcomes.counts[MISSING] = len(matches) - len(nodes)
     sample = hierarchical_sample(tree, nodes, targets, off_tree=np.array(off_tree))
     scores = bootstrap(sample)
-    if promise is not None:
+    hp = scores["hp"]
+    risk: Interval | None = Interval(1 - hp.estimate, 1 - hp.high, 1 - hp.low)
+    if promise is not None and promise.promise == "labels":
         is_label = promise.is_label(tree)[nodes] & ~np.array(off_tree)
         placed, truths = np.array(nodes)[is_label], np.array(targets)[is_label]
-        share = Outcomes.of_nodes(tree, placed, truths).share_wrong
-        if share is not None:
-            scores["labels"] = share
+        risk = Outcomes.of_nodes(tree, placed, truths).share_wrong
+    if promise is not None and risk is not None:
+        scores["risk"] = risk
     return outcomes, scores

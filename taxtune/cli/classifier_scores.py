@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -68,18 +69,10 @@ def levels_table(
     title: str,
     needs: Callable[[ThresholdLevel], str],
 ) -> Table:
-    """Returns a table of levels, about ten that differ, which marks the kept ones and the chosen one.
-
-    Args:
-        calibration: The calibration.
-        title: The title of the table.
-        needs: Returns what a node needs at a level.
-    """
-    from taxtune.policies import RiskGuarantee
+    """Returns a table of about ten levels that differ, by what a node needs at each."""
     from taxtune.policies.risk import LABELS_CONFIDENCE, how_sure
     from taxtune.report.output import Table
 
-    promise = RiskGuarantee.of(calibration)
     grouped = calibration.units != calibration.images
     named = []
     for level in _shown_levels(calibration):
@@ -115,13 +108,13 @@ def levels_table(
         missing = f"; {calibration.missing:,} more had no answer and were left out"
     units = once = ""
     if grouped:
-        units = f" in {calibration.units:,} groups ({promise.unit})"
-        once = f" hP, hR and what is at most so are per {promise.unit}, and without a promise per image."
+        units = f" in {calibration.units:,} groups ({calibration.unit})"
+        once = f" hP, hR and what is at most so are per {calibration.unit}, and without a promise per image."
     notes = [
         f"{calibration.images:,} images{units}: {calibration.source}{missing}.",
         f"General: right, but general. The risk is the mean of 1 - hP on new images, {limit}. hR on "
         "these images is a little high, since the threshold was chosen on them.",
-        f"Labels{promise.least_rank}: so many of new ones are wrong at most, "
+        f"Labels{calibration.least_rank}: so many of new ones are wrong at most, "
         f"{how_sure(calibration.confidence_level or LABELS_CONFIDENCE)} for each threshold on its own.{once}",
     ]
     digits = {_SHARE: 1}
@@ -153,7 +146,7 @@ def guarantee(
     groups: str = "",
     more: str = "",
 ) -> str:
-    """Returns the guarantee and its cost in a sentence, or what helps where nothing is guaranteed.
+    """Returns the guarantee in a sentence, or what helps where there is none.
 
     Args:
         calibration: The calibration.
@@ -163,21 +156,28 @@ def guarantee(
         more: What may help beside more images.
     """
     from taxtune.metrics.outcomes import LABELS_WRONG
-    from taxtune.policies import RiskGuarantee
     from taxtune.policies.risk import how_sure
     from taxtune.report.formatting import wrong_labels
 
-    promise = RiskGuarantee.of(calibration)
     if calibration.threshold is None:
+        only = (
+            f"Only always answering the root keeps the risk of {calibration.risk:g} "
+            f"{how_sure(calibration.confidence_level)}: it takes more images{more}"
+        )
+        if calibration.promise == "hp":
+            return f"{only}."
+        what = "images" if calibration.unit == "image" else "groups"
+        bounds = [level.labels_bound or 1.0 for level in calibration.levels[1:]]
         return (
-            f"Only always answering the root keeps the risk of {promise.risk:g} "
-            f"{how_sure(promise.confidence_level)}: it takes more images{more}."
+            f"{only}, or a larger risk. At best {calibration.needed:,} {what} with labels"
+            f"{calibration.least_rank} show it, none of them wrong; the least risk that any "
+            f"threshold shows on these images is {min(bounds):.3g}."
         )
     wrong = wrong_labels(calibration.chosen.labels)
     return (
-        f"A node needs {needs}: on new images of the same kind {promise}, for {cost}an hR of "
+        f"A node needs {needs}: on new images of the same kind {calibration}, for {cost}an hR of "
         f"{calibration.chosen.hr:.3f}{groups}. On these images, "
-        f"{LABELS_WRONG}{promise.least_rank}: {wrong}."
+        f"{LABELS_WRONG}{calibration.least_rank}: {wrong}."
     )
 
 
@@ -204,7 +204,7 @@ def calibrate_file(
     refuse_existing(out, force=force)
     check_folder(out.parent)
     calibration = calibrate_scores(scores, tree, truth, **options)
-    record = calibration.model_dump(mode="json")
+    record = asdict(calibration)
     write_json(out, record, indent=None)
     if as_json:
         print_json({**record, "taxonomy": calibration.tree.digest})
@@ -262,7 +262,6 @@ def classify_file(
     from taxtune.classifier.labels import csv_of, label_cells, write_labels
     from taxtune.classifier.scores import ScoreCalibration
     from taxtune.classifier.truth import compare_labels
-    from taxtune.policies import RiskGuarantee
 
     calibration = ScoreCalibration.read(file)
     if len(scores) != 1:
@@ -279,9 +278,8 @@ def classify_file(
         note(f"the labels are in {out}")
     if truth is not None:
         rows = [(label.image, label.placement, label.off_tree) for label in labels]
-        promise = RiskGuarantee.of(calibration)
-        outcomes, means = compare_labels(rows, known, calibration.tree, truth, promise)
-        tell_truth(outcomes, means, promise)
+        outcomes, means = compare_labels(rows, known, calibration.tree, truth, calibration)
+        tell_truth(outcomes, means, calibration)
     if broken:
         tell(broken)
 
@@ -294,7 +292,6 @@ def tell_truth(
     It counts each image, whatever groups were counted for the promise.
     """
     from taxtune.metrics.outcomes import LABELS_WRONG
-    from taxtune.metrics.statistics import Interval
     from taxtune.report.formatting import interval, number, wrong_labels
 
     images = outcomes.images + outcomes.missing
@@ -308,13 +305,12 @@ def tell_truth(
     tell(f"{LABELS_WRONG}: {wrong_labels(outcomes)}; {without:,} answers give no label")
     hp, hr = scores["hp"], scores["hr"]
     tell(f"hP {number(hp.estimate)} ({interval(hp)}), hR {number(hr.estimate)} ({interval(hr)})")
-    if promise is None:
+    if promise is None or "risk" not in scores:
         return
-    what, share = "1 - hP", Interval(1 - hp.estimate, 1 - hp.high, 1 - hp.low)
+    share = scores["risk"]
+    what = "1 - hP"
     if promise.promise == "labels":
-        if "labels" not in scores:
-            return
-        what, share = f"the share of wrong labels{promise.least_rank}", scores["labels"]
+        what = f"the share of wrong labels{promise.least_rank}"
     verdict = "kept" if share.estimate <= promise.risk else "not kept"
     each = "" if promise.unit == "image" else f", per image and not per {promise.unit}"
     tell(

@@ -53,7 +53,6 @@ def init(
 ) -> None:
     """Look at your own images and write a recipe for them that runs: splits, ranks, examples and a model."""
     from taxtune.atomic import write_text
-    from taxtune.data.examples import copies_csv
     from taxtune.errors import ModelError, RecipeError, command
     from taxtune.init.draft import make_draft, make_tree
     from taxtune.init.source import find_source
@@ -80,17 +79,13 @@ def init(
     if made is not None:
         _write_tree(made)
     write_text(file, recipe)
-    copies = file.with_name(f"{file.stem}-copies.csv")
-    listed = copies_csv(draft.examples)
-    if listed:
-        write_text(copies, listed)
     if asked.kind == "local":
         try:
             check_reachable(asked.model)
         except ModelError as error:
             # The recipe is right, and the dry run says so too.
             note(str(error))
-    _show(draft, model, copies)
+    _show(draft, model)
     print(f"\nWrote {file}. Next: {command('tune', file, '--dry-run')}")
 
 
@@ -113,9 +108,8 @@ def _write_tree(made: MadeTree) -> None:
         note(below_root)
 
 
-def _show(draft: Draft, model: str, copies: Path) -> None:
+def _show(draft: Draft, model: str) -> None:
     """Prints the draft, a line for each fact."""
-    from taxtune.data.examples import groups_in_words
     from taxtune.data.splits import CALIBRATION_FROM, split_sizes
 
     tree = draft.tree
@@ -134,9 +128,7 @@ def _show(draft: Draft, model: str, copies: Path) -> None:
     splits = f"{tuning:,} for tuning, {heldout:,} held out for the final comparison, {left}"
     facts = {
         "images": images,
-        "groups": groups_in_words(draft.examples, draft.group, str(copies)),
         "labels": f"{labels:,}, all on the tree of {len(tree):,} nodes",
-        "unnamed": draft.unnamed_in_words,
         "domain": domain,
         "ranks": ", ".join(draft.subject.ranks) or "the tree names none",
         "examples": ", ".join(draft.subject.examples),

@@ -257,8 +257,6 @@ def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
     facts.append(("taxonomy", "?" if plan.nodes is None else f"{plan.nodes:,} nodes"))
     facts.append(("images", "?" if plan.images is None else f"{plan.images:,} labelled"))
     splits = f"{plan.tuning_images} tuning, {plan.heldout_images} held-out"
-    if plan.groups:
-        facts.append(("groups", plan.groups))
     left = (plan.images or 0) - plan.tuning_images - plan.heldout_images
     if left > 0:
         splits += f", {left:,} left for `taxtune calibrate`"

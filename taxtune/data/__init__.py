@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from taxtune.data.examples import Example, load_examples
-from taxtune.data.splits import (
-    Splits,
-    split,
-    split_sizes,
-)
+from taxtune.data.example import Example
+from taxtune.data.examples import load_examples
+from taxtune.data.splits import Splits, split, split_sizes
 from taxtune.images import check_images, content_hash, load_image
 
 __all__ = [

@@ -9,16 +9,7 @@ from pathlib import Path
 from taxtune.errors import DataError
 from taxtune.tables import column_key
 
-__all__ = [
-    "ANSWERS",
-    "BOXES",
-    "IMAGES",
-    "LABELS",
-    "TRUTHS",
-    "find_column",
-    "like_groups",
-    "named",
-]
+__all__ = ["ANSWERS", "BOXES", "IMAGES", "LABELS", "TRUTHS", "find_column", "like_groups", "named"]
 
 #: Usual names of columns of image files.
 IMAGES = (

@@ -4,46 +4,36 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from taxtune.data.boxes import Box, Boxes, Part, cut_box
+from taxtune.data.boxes import Box, Boxes, Found
 from taxtune.data.context import EXIF, exif_values
-from taxtune.data.copies import find_copies
-from taxtune.data.grouping import BURST, FOLDER, find_bursts, likely_groups, with_groups
+from taxtune.data.example import Example
+from taxtune.data.grouping import BURST, FOLDER, at_class, grouped
 from taxtune.data.labels import OUTSIDE, UNNAMED, LabelFinder, Reference, leaves_meant
 from taxtune.data.names import find_file
 from taxtune.data.sources import (
     Record,
     Source,
+    checked_columns,
     read_folder,
     read_inat21,
     read_labelled,
-    refuse_columns,
 )
 from taxtune.errors import DataError, ImageError, Problems, TaxonomyError, shortened
 from taxtune.images import check_images, is_image_data, store_image
-from taxtune.metrics.groups import Groups
 from taxtune.progress import note
 from taxtune.settings import LabelWords
-from taxtune.tables import csv_text
 from taxtune.taxonomy.domain import Domain
 from taxtune.taxonomy.tree import Taxonomy
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = [
-    "Example",
-    "copies_csv",
-    "distinct",
-    "groups_in_words",
-    "joined",
-    "load_examples",
-    "note_repeated",
-]
+__all__ = ["distinct", "load_examples", "note_repeated"]
 
 # Of more images only those that are drawn are read.
 _LARGE = 10_000
@@ -51,50 +41,6 @@ _LARGE = 10_000
 _UNKNOWN = -2
 # Looking for near names costs tens of milliseconds a label on a large tree.
 _SUGGESTIONS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """An image and the node that it shows.
-
-    Attributes:
-        id: The image's name as the source writes it; unique among the examples of a source.
-        image: The image file.
-        label: The label as the source writes it.
-        target: Number of the node that the label names on the taxonomy.
-        sha256: SHA-256 of the image file's bytes; "" until the file is read.
-        context: What a template may know of it, by variable; None for a text or a number that is
-            missing. Examples that were just loaded have the cells as they stand in the source, by
-            column.
-        group: The name of the group of images that it belongs to, see `taxtune.metrics.groups`; ""
-            for one of its own.
-        copy_of: The id of the first image that shows the same photo; "" if it is none's copy.
-        thumbnail: The pixels of the photo in little; b"" until the file is read.
-        cut_from: The photo that the image is cut out of; None for a whole one.
-        box: The box in it, relative to the upright photo.
-    """
-
-    id: str
-    image: Path
-    label: str
-    target: int
-    sha256: str = ""
-    context: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    group: str = ""
-    copy_of: str = ""
-    thumbnail: bytes = field(default=b"", repr=False, compare=False)
-    cut_from: Path | None = None
-    box: Box | None = None
-
-    @property
-    def photo(self) -> Path:
-        """The file that the camera wrote: the image, or what it is cut out of."""
-        return self.cut_from or self.image
-
-    @property
-    def name(self) -> str:
-        """What people know the image by: its file's name, of a box with its number: "1.jpg#2"."""
-        return self.photo.name + (self.id[self.id.rindex("#") :] if self.box else "")
 
 
 def load_examples(
@@ -138,8 +84,8 @@ def load_examples(
         columns: Further columns whose cells examples keep, and those of `EXIF` out of the files.
         words: What labels say that no tree has; None for the words that are usual.
         group: Which images belong together, as in a recipe (`data.group`).
-        boxes: Where the boxes of the photos are: each is an example of its own, whose crop is
-            written to `folder`. Photos without a box are left out and counted.
+        boxes: Where the boxes of the photos are, each an example whose crop is written to `folder`.
+            Photos without a box are left out and counted.
 
     Returns:
         The examples, in the order of the source, each image once. Every image has been decoded,
@@ -152,7 +98,9 @@ def load_examples(
         ImageError: If images are missing or unreadable, or with `skip_broken` all of them are.
     """
     opened = _Opened.of(source, kind, images)
-    wanted = _columns(columns, group, boxes)
+    wanted = [column for column in columns if column not in EXIF]
+    further = (group, None if boxes is None or boxes.file else boxes.column)
+    wanted += [column for column in further if column and column not in (BURST, FOLDER)]
     records: list[Record] = []
     problems = Problems()
     with problems.gathered():
@@ -161,7 +109,8 @@ def load_examples(
         problems.tell()
         raise DataError("There are no images in the data.", file=opened.name)
     finder = LabelFinder(taxonomy, part, words)
-    records = with_groups(records, group, finder if opened.kind == "folder" else None)
+    if group == FOLDER and opened.kind == "folder":
+        records = [at_class(record, finder) for record in records]
     placed = _placed(records, finder, taxonomy, part, domain, opened.name, problems)
     examples = _stored(placed, opened, None if folder is None else Path(folder))
     if boxes is not None:
@@ -173,9 +122,7 @@ def load_examples(
         kept, repeated = distinct(labelled, source=opened.name)
     problems.tell()
     note_repeated(repeated)
-    grouped = _grouped(kept, group, opened.name)
-    _note_labels(grouped, taxonomy)
-    return _with_context(grouped, columns)
+    return _with_context(grouped(kept, group, opened.name), columns)
 
 
 class _Opened(NamedTuple):
@@ -215,7 +162,7 @@ class _Opened(NamedTuple):
     ) -> Iterator[Record]:
         """Returns the rows of the source, in order."""
         if isinstance(self.source, Path) and self.kind in ("folder", "inat21"):
-            refuse_columns(further, self.name)
+            checked_columns(further, [], self.name)
             return (read_folder if self.kind == "folder" else read_inat21)(self.source)
         return read_labelled(
             self.source,
@@ -224,16 +171,6 @@ class _Opened(NamedTuple):
             pattern=pattern,
             further=further,
         )
-
-
-def _columns(columns: Sequence[str], group: str | None, boxes: Boxes | None) -> list[str]:
-    """Returns the columns of the source that are needed besides those of images and labels."""
-    wanted = [column for column in columns if column not in EXIF]
-    if group not in (None, FOLDER, BURST):
-        wanted.append(group)
-    if boxes is not None and boxes.file is None:
-        wanted.append(boxes.column)
-    return wanted
 
 
 def _kind_of(path: Path) -> str:
@@ -299,14 +236,7 @@ def _stored(
             faults.append(f"  {record.where}: {error}")
             continue
         examples.append(
-            Example(
-                id=id,
-                image=file,
-                label=record.label,
-                target=node,
-                context=record.cells,
-                group=record.group,
-            )
+            Example(id=id, image=file, label=record.label, target=node, context=record.cells)
         )
     if faults:
         listed = "\n".join(shortened(faults, 20))
@@ -375,45 +305,43 @@ def _boxed(
     if folder is None:
         remedy = "Give `folder`, the folder to write them to."
         raise DataError("Boxes are cut out into files.", file=opened.name, remedy=remedy)
-    parts: list[Part] = []
+    found: list[Found] = []
     with problems.gathered():
-        parts += boxes.find(
+        found += boxes.find(
             names=[example.id for example in examples],
-            photos=[example.image for example in examples],
             cells=[record.cells.get(boxes.column) for record, _ in placed],
             rows=[record.where for record, _ in placed],
         )
     uncut = []
     records = []
     missed = []
-    groups: dict[Path, str] = {}
     wanted: dict[Path, list[Box]] = {}
-    for part in parts:
-        photo = examples[part.place]
-        if not isinstance(part.box, Box):
+    for photo, record, of_photo in zip(examples, placed, found, strict=False):
+        for name, box in of_photo.boxes.items():
+            wanted.setdefault(photo.image, []).append(box)
+            uncut.append(replace(photo, id=name, group=photo.id, box=box))
+            records.append(record)
+        if not of_photo.boxes and of_photo.failure is None:
             missed.append(photo.target > 0)
-            continue
-        group = groups.setdefault(photo.image, photo.group or photo.id)
-        uncut.append(replace(photo, id=part.name, group=group, cut_from=photo.image, box=part.box))
-        records.append(placed[part.place])
-        wanted.setdefault(photo.image, []).append(part.box)
-    if parts and not uncut:
+    failed = sum(of_photo.failure is not None for of_photo in found)
+    if found and not uncut:
         raise DataError("None of the photos has a box.", file=opened.name)
-    if missed:
+    if missed or failed:
         note(
-            f"{opened.name}: {len(missed):,} photos without a box are left out, "
-            f"{sum(missed):,} of them with a label below the root"
+            f"{opened.name}: {len(missed):,} photos without a box are left out, {sum(missed):,} of "
+            f"them with a label below the root, and {failed:,} that the detector does not know"
         )
-    crops: dict[tuple[Path, Box | None], Path] = {}
+    crops: dict[tuple[Path, Box | None], tuple[Path, Box]] = {}
 
     def cut(photo: Path, image: Image.Image) -> None:
         for box in wanted[photo]:
-            crops[photo, box] = cut_box(image, box, boxes.margin, Path(folder))
+            crops[photo, box] = boxes.cut(photo, image, box, Path(folder))
 
     cut_out = []
     for example in _decoded(uncut, records, opened, skip_broken, problems, cut):
-        crop = crops[example.photo, example.box]
-        cut_out.append(replace(example, image=crop, sha256=crop.stem))
+        crop, box = crops[example.image, example.box]
+        cropped = replace(example, image=crop, sha256=crop.stem)
+        cut_out.append(replace(cropped, cut_from=example.image, box=box))
     return cut_out
 
 
@@ -424,38 +352,8 @@ def _with_context(examples: list[Example], columns: Sequence[str]) -> list[Examp
     complete = []
     for example in examples:
         known = {**example.context, **exif_values(example.photo, columns)}
-        context = {column: known[column] for column in columns}
-        complete.append(replace(example, context=context))
+        complete.append(replace(example, context={column: known[column] for column in columns}))
     return complete
-
-
-def _grouped(examples: list[Example], group: str | None, source: str) -> list[Example]:
-    """Returns the examples in their groups: copies of a photo, and bursts where these are wanted.
-
-    It is noted where there is no setting `data.group`, and one would make groups.
-
-    Raises:
-        DataError: If bursts are wanted, and no file says when it was taken.
-    """
-    files = [example.photo for example in examples]
-    if group == BURST:
-        bursts = find_bursts(files)
-        if not any(bursts):
-            message = "No photo says in its EXIF when it was taken."
-            remedy = "Name a column of the data with the bursts, or leave out data.group."
-            raise DataError(message, file=source, value=BURST, remedy=remedy)
-        burst = iter(bursts)
-        examples = [replace(example, group=next(burst) or example.group) for example in examples]
-    elif group is None and all(example.sha256 for example in examples):
-        likely = likely_groups([example.context for example in examples], files)
-        if likely is not None:
-            setting, names = likely
-            note(
-                f"{len(names):,} images are of {len(Groups.of(names)):,} groups by {setting!r}: "
-                f"with `data.group: {setting}` each is in one split and counts once, as images "
-                "that are alike must."
-            )
-    return joined(examples)
 
 
 def distinct(
@@ -480,39 +378,9 @@ def distinct(
             conflicts.append(f"  {kept.id} is {kept.label!r}, {example.id} is {example.label!r}")
     if conflicts:
         listed = "\n".join(shortened(conflicts, 20))
-        raise DataError(
-            f"The same image has two labels:\n{listed}\nKeep one row of each pair.", file=source
-        )
+        message = f"The same image has two labels:\n{listed}\nKeep one row of each pair."
+        raise DataError(message, file=source)
     return list(first.values()), others
-
-
-def joined(examples: Sequence[Example]) -> list[Example]:
-    """Returns examples with the copies of a photo in one group, named after the first image's."""
-    from networkx.utils import UnionFind
-
-    thumbnails = []
-    known: set[Path] = set()
-    for example in examples:
-        is_new = bool(example.thumbnail) and example.photo not in known
-        thumbnails.append(example.thumbnail if is_new else b"")
-        if is_new:  # boxes of a photo are in one group already
-            known.add(example.photo)
-    copies = find_copies(thumbnails)
-    if not copies:
-        return list(examples)
-    keys = [example.group or example.id for example in examples]
-    groups = UnionFind()
-    for copy, first in copies.items():
-        groups.union(keys[first], keys[copy])
-    names: dict[str, str] = {}
-    found = []
-    for number, (example, key) in enumerate(zip(examples, keys, strict=True)):
-        if number in copies and not example.copy_of:
-            example = replace(example, copy_of=examples[copies[number]].id)
-        if key in groups.parents:
-            example = replace(example, group=names.setdefault(groups[key], key))
-        found.append(example)
-    return found
 
 
 def note_repeated(repeated: Sequence[Example]) -> None:
@@ -521,48 +389,6 @@ def note_repeated(repeated: Sequence[Example]) -> None:
         count = "1 image is" if len(repeated) == 1 else f"{len(repeated)} images are"
         names = _some([example.id for example in repeated])
         note(f"{count} listed more than once with the same label: {names}. Each is used once.")
-
-
-def _note_labels(examples: Sequence[Example], taxonomy: Taxonomy) -> None:
-    """Notes the photos of which one copy has another label, and no group above or below it."""
-    copies = [example for example in examples if example.copy_of and not example.box]
-    first = {example.id: example for example in examples} if copies else {}
-    found = []
-    for copy in copies:
-        original = first[copy.copy_of]
-        ends = (original.target, copy.target)
-        if taxonomy.common_ancestor(set(ends)) not in ends:
-            found.append(
-                f"{original.id} is {original.label!r} and its copy {copy.id} {copy.label!r}"
-            )
-    if found:
-        named = "; ".join(shortened(found, 5))
-        note(f"Copies of a photo have different labels: {named}. Correct one of each two.")
-
-
-def copies_csv(examples: Iterable[Example]) -> str:
-    """Returns a row for each copy of a photo, with what it is a copy of; "" if there are none."""
-    known = {example.id: example for example in examples}
-    rows = []
-    for copy in known.values():
-        if copy.copy_of:
-            first = known[copy.copy_of]
-            rows.append((copy.id, copy.label, first.id, first.label))
-    columns = ("image", "label", "copy_of", "label_of_first")
-    return csv_text(columns, rows) if rows else ""
-
-
-def groups_in_words(examples: Sequence[Example], group: str | None, file: str) -> str:
-    """Returns the numbers of groups by a setting and of copies, which a file lists; "" for none."""
-    parts = []
-    if group is not None:
-        groups = Groups.of([example.group for example in examples])
-        parts.append(f"{len(groups):,} groups by {group} of {len(examples):,} images")
-    copies = sum(bool(example.copy_of) for example in examples)
-    if copies:
-        are = "image is a copy of another" if copies == 1 else "images are copies of others"
-        parts.append(f"{copies:,} {are} ({file})")
-    return "; ".join(parts)
 
 
 def _some(names: Sequence[str], limit: int = 5) -> str:

@@ -96,10 +96,15 @@ class LabelFinder:
     ) -> None:
         self.leaves: set[str] = set()
         words = words or LabelWords()
-        denials = [f"no {name}" for name in taxonomy.names(taxonomy.root)]
-        self._kinds = dict.fromkeys(map(_phrase, words.left_out), "left_out")
-        self._kinds |= dict.fromkeys(map(_phrase, [*words.nothing, *denials]), "nothing")
-        self._around = [[*map(_fold, _WORD.findall(phrase))] for phrase in words.unnamed]
+        self._kinds: dict[str, str] = {}
+        for phrase in words.left_out:
+            self._kinds[_phrase(phrase)] = "left_out"
+        for phrase in words.nothing:
+            self._kinds[_phrase(phrase)] = "nothing"
+        for name in taxonomy.names(taxonomy.root):
+            self._kinds[_phrase(f"no {name}")] = "nothing"
+        around = map(_words, words.unnamed)
+        self._around = list(filter(None, around))
         self._part = part
         self._names = [_Names(taxonomy)]
         if part is not None:
@@ -149,7 +154,10 @@ class LabelFinder:
         kind, groups = self.kind(label)
         if kind == "nothing":
             return kind, 0, f"{label!r} is nothing of the tree: its root, {tree.labels[0]!r}"
-        group = self.node([name for group in groups for name in label_references(group)])
+        references: list[str] = []
+        for name in groups:
+            references += label_references(name)
+        group = self.node(references)
         if group is not None:
             where = "what is outside" if group == OUTSIDE else f"the group {tree.labels[group]!r}"
             return "unnamed", group, f"{label!r} is of an unnamed kind: {where}"
@@ -161,26 +169,33 @@ class LabelFinder:
         Of "fauna/unidentified bird" these are "bird" and "fauna".
         """
         *above, last = label.split("/")
-        kind = self._kinds.get(_phrase(label)) or self._kinds.get(_phrase(last), "")
+        kind = self._kinds.get(_phrase(last), "")
+        kind = self._kinds.get(_phrase(label), kind)
         words = _WORD.findall(last)
         rest = self._stripped(words)
         if len(rest) == len(words):
             return kind, ()
-        groups = filter(None, [" ".join(rest), "/".join(above)])
-        return kind or ("unnamed" if rest else "left_out"), tuple(groups)
+        kind = kind or ("unnamed" if rest else "left_out")
+        groups = (" ".join(rest), "/".join(above))
+        return kind, tuple(filter(None, groups))
 
     def empty(self, labels: Iterable[str]) -> set[str]:
         """Returns those of labels that say that nothing is there, and name no node."""
-        empty = [label for label in labels if self.kind(label)[0] == "nothing"]
-        return {label for label in empty if self.node(label_references(label)) is None}
+        found = set()
+        for label in labels:
+            kind, _ = self.kind(label)
+            if kind == "nothing" and self.node(label_references(label)) is None:
+                found.add(label)
+        return found
 
     def _stripped(self, words: list[str]) -> list[str]:
-        folded = [*map(_fold, words)]
-        for phrase in filter(None, self._around):
-            if folded[: len(phrase)] == phrase:
-                return self._stripped(words[len(phrase) :])
-            if folded[-len(phrase) :] == phrase:
-                return self._stripped(words[: -len(phrase)])
+        folded = list(map(_fold, words))
+        for phrase in self._around:
+            n = len(phrase)
+            if folded[:n] == phrase:
+                return self._stripped(words[n:])
+            if folded[-n:] == phrase:
+                return self._stripped(words[:-n])
         return words
 
 
@@ -255,6 +270,11 @@ def _fold(name: str) -> str:
 
 def _phrase(text: str) -> str:
     """Returns a phrase in comparable form, without words for pictures; of signs the different ones."""
-    words = [*map(_fold, _WORD.findall(text))]
+    words = _words(text)
     said = [word for word in words if word not in _PICTURES]
-    return "".join(said or words or sorted(set(text.strip())))
+    signs = set(text.strip())
+    return "".join(said or words or sorted(signs))
+
+
+def _words(text: str) -> list[str]:
+    return list(map(_fold, _WORD.findall(text)))

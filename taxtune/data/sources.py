@@ -23,11 +23,11 @@ __all__ = [
     "LISTS",
     "Record",
     "Source",
+    "checked_columns",
     "line_pattern",
     "read_folder",
     "read_inat21",
     "read_labelled",
-    "refuse_columns",
     "walk_images",
 ]
 
@@ -37,6 +37,9 @@ Source = object
 #: The endings of lists of images.
 LISTS = (".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".ndjson")
 
+_NO_COLUMNS = (
+    "no columns: give a table of images; files tell exif:month, and groups by exif:burst and folder"
+)
 _NEEDED = frozenset({"id", "file_name", "image_id", "category_id"})
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "name")
 
@@ -52,7 +55,6 @@ class Record(NamedTuple):
         where: The row, for messages ("row 12").
         references: What to look up on the taxonomy; the first that is there counts.
         cells: What else is wanted of the row, by column.
-        group: The group of the image; "" for one of its own.
     """
 
     image: str | Callable[[], object]
@@ -60,7 +62,6 @@ class Record(NamedTuple):
     where: str
     references: tuple[Reference, ...]
     cells: Mapping[str, object] = {}
-    group: str = ""
 
 
 class _Cells(NamedTuple):
@@ -97,8 +98,7 @@ def read_labelled(
         label_column: Column of the label.
         pattern: Instead of the columns, for a text file of any name: see `line_pattern`. The
             images' names get the ending .jpg.
-        further: Columns (of a pattern: groups) whose cells come along, which may be empty. Those
-            that look like groups of images come along, too.
+        further: Columns (of a pattern: groups) whose cells come along; so do likely groups of images.
 
     Raises:
         DataError: If the source is missing, malformed, lacks a column, or rows lack a value; it
@@ -115,7 +115,7 @@ def read_labelled(
     elif hasattr(source, "columns") and hasattr(source, "iloc"):
         rows = _frame_rows(source, columns, name)
     else:
-        refuse_columns(further, name)
+        checked_columns(further, [], name)
         rows = _pairs(source, name)
     faults: list[str] = []
     for row in rows:
@@ -183,8 +183,7 @@ def _pairs(source: Any, name: str) -> Iterator[_Cells]:
 
 
 def _frame_rows(frame: Any, columns: Sequence[str], name: str) -> Iterator[_Cells]:
-    _check_columns(columns, list(frame.columns), name)
-    columns = _with_groups(columns, frame.columns)
+    columns = checked_columns(columns, list(frame.columns), name)
     cells = frame[list(columns)].itertuples(index=False, name=None)
     for index, (image, label, *others) in zip(frame.index, cells, strict=True):
         yield _Cells(f"row {index}", image, label, dict(zip(columns[2:], others, strict=True)))
@@ -194,8 +193,7 @@ def _dataset_rows(dataset: Any, columns: Sequence[str], name: str) -> Iterator[_
     if not hasattr(dataset, "__len__"):
         remedy = "Load it without streaming=True."
         raise DataError("A streamed data set can be read only once.", file=name, remedy=remedy)
-    _check_columns(columns, list(dataset.column_names), name)
-    columns = _with_groups(columns, dataset.column_names)
+    columns = checked_columns(columns, list(dataset.column_names), name)
     image_column, *others = columns
     images = dataset.with_format(None).select_columns([image_column])
     feature = dataset.features[image_column]
@@ -231,9 +229,9 @@ def _file_rows(path: Path, columns: Sequence[str]) -> Iterator[_Cells]:
         )
     records = read_table(path, what="manifest")
     there = list(dict.fromkeys(name for _, record in records for name in record))
-    columns = _with_groups(columns, there)
     keys = [column if column in there else column_key(column) for column in columns]
-    _check_columns(keys, there, path)
+    keys = checked_columns(keys, there, path)
+    columns = [*columns, *keys[len(columns) :]]
     for number, record in records:
         image, label, *cells = map(record.get, keys)
         yield _Cells(f"row {number}", image, label, dict(zip(columns[2:], cells, strict=True)))
@@ -259,7 +257,7 @@ def line_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) -> Iterator[_Cells]:
-    _check_columns(further, [*pattern.groupindex], path)
+    further = checked_columns(further, [*pattern.groupindex], path)
     text = read_text(path, error=DataError, what="manifest")
     faults = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -283,34 +281,18 @@ def _matched_rows(path: Path, pattern: re.Pattern[str], further: Sequence[str]) 
         )
 
 
-def _with_groups(columns: Sequence[str], there: Iterable[object]) -> list[str]:
-    """Returns the columns that are wanted, and others that look like groups of images."""
-    return list(dict.fromkeys([*columns, *like_groups(map(str, there))]))
-
-
-def _check_columns(
-    columns: Iterable[str], names: list[str], file: str | Path, row: int | None = None
-) -> None:
+def checked_columns(columns: Sequence[str], names: list[str], file: str | Path) -> list[str]:
+    """Returns the columns that are wanted of all that there are, and others that look like groups."""
     for column in columns:
         if column not in names:
             verb = "is" if len(names) == 1 else "are"
-            remedy = f"There {verb} {', '.join(map(repr, names)) or 'none'}."
+            remedy = f"There {verb} {', '.join(map(repr, names)) or _NO_COLUMNS}."
             near = difflib.get_close_matches(column.lower(), list(map(str, names)), n=1)
             if near:
                 remedy += f" Did you mean {near[0]!r}?"
-            raise DataError(f"There is no column {column!r}.", file=file, row=row, remedy=remedy)
-
-
-def refuse_columns(columns: Iterable[str], name: str) -> None:
-    """Raises a DataError if columns are wanted of a source that has none."""
-    for column in columns:
-        remedy = (
-            "Give a table or a data frame with one row per image; from image files come exif:month "
-            "and the like, and for data.group exif:burst and folder."
-        )
-        raise DataError(
-            f"There is no column {column!r}: this source has no columns.", file=name, remedy=remedy
-        )
+            raise DataError(f"There is no column {column!r}.", file=file, remedy=remedy)
+    others = [name for name in like_groups(map(str, names)) if name not in columns]
+    return [*columns, *others]
 
 
 def read_inat21(path: Path) -> Iterator[Record]:

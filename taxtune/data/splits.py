@@ -10,17 +10,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
-from taxtune.data.examples import Example, distinct, joined, note_repeated
+from taxtune.data.example import Example
+from taxtune.data.examples import distinct, note_repeated
+from taxtune.data.grouping import joined, note_copies
 from taxtune.errors import DataError
 from taxtune.images import check_images
 
-__all__ = [
-    "CALIBRATION_FROM",
-    "Splits",
-    "remaining",
-    "split",
-    "split_sizes",
-]
+__all__ = ["CALIBRATION_FROM", "Splits", "remaining", "split", "split_sizes"]
 
 #: With fewer images none are left for calibration by default: a promised hP of 0.98 takes 37 of them
 #: at least.
@@ -104,6 +100,7 @@ def split(
     target that has two, and so on, in an order that depends on the seed and on each example's `id`
     and target alone; a group has the target of its first image. The tuning split takes the front of
     it and the held-out split what follows. What goes over the end of a group's split is in none.
+    The tuning split begins with one image of each of its groups, so that a few show most.
     Images are read and hashed as they are drawn; content that was drawn before is passed over, so
     that a copy of a tuning image is never in the held-out split.
 
@@ -121,20 +118,19 @@ def split(
         ImageError: If images that are drawn are missing or unreadable (all are listed).
     """
     if tuning < 0 or heldout < 0 or tuning + heldout == 0:
-        raise DataError(
-            f"The splits cannot have {tuning} and {heldout} images.",
-            remedy="Give sizes of at least 1.",
-        )
+        message = f"The splits cannot have {tuning} and {heldout} images."
+        raise DataError(message, remedy="Give sizes of at least 1.")
     wanted = tuning + heldout
     are_read = all(example.sha256 for example in examples)
     full: set[str] = set()  # the groups of a split that has all its images
     order = (example for example in _stratified(examples, seed, root) if example.group not in full)
     taken: list[Example] = []
     repeated: list[Example] = []
-    drawn = Splits(tuning=(), heldout=())
-    while (missing := wanted - len(drawn.tuning) - len(drawn.heldout)) > 0:
+    first: list[Example] = []
+    others: list[Example] = []
+    while (missing := wanted - len(first) - len(others)) > 0:
         batch = list(itertools.islice(order, missing))
-        if not batch and may_be_short and drawn.heldout:
+        if not batch and may_be_short and others:
             break
         if not batch:
             raise _too_few(tuning, heldout, wanted - missing, taken)
@@ -142,19 +138,26 @@ def split(
         different, repeated = distinct(taken)
         # Of images that were read before, the copies are known.
         found = different if are_read else joined(different)
-        drawn = _filled(found, tuning, heldout)
-        if len(drawn.tuning) == tuning:
-            full |= _groups(drawn.tuning)
+        first = found[:tuning]
+        used = _groups(first)
+        others = [example for example in found[tuning:] if example.group not in used][:heldout]
+        if len(first) == tuning:
+            full |= used
     note_repeated(repeated)
-    return drawn
+    if not are_read:
+        note_copies(found)
+    return Splits(tuning=_in_rounds(first), heldout=tuple(others))
 
 
-def _filled(examples: Sequence[Example], tuning: int, heldout: int) -> Splits:
-    """Returns the splits that examples make in their order, disjoint by group."""
-    first = examples[:tuning]
-    used = _groups(first)
-    others = [example for example in examples[tuning:] if example.group not in used]
-    return Splits(tuning=tuple(first), heldout=tuple(others[:heldout]))
+def _in_rounds(examples: Sequence[Example]) -> tuple[Example, ...]:
+    """Returns examples in rounds, each of one image of every group that has any left."""
+    taken: Counter[str] = Counter()
+    rounds: dict[int, list[Example]] = {}
+    for example in examples:
+        rounds.setdefault(taken[example.group], []).append(example)
+        if example.group:
+            taken[example.group] += 1
+    return tuple(example for number in sorted(rounds) for example in rounds[number])
 
 
 def _groups(examples: Iterable[Example]) -> set[str]:
@@ -197,16 +200,10 @@ def remaining(
             break
         unused += [example for example in _checked(batch) if example.sha256 not in gone]
         unused, _ = distinct(unused)
-        unused = _unlike(unused, used)
+        both = joined([*used, *unused])
+        used_groups = _groups(both[: len(used)])
+        unused = [example for example in both[len(used) :] if example.group not in used_groups]
     return tuple(unused)
-
-
-def _unlike(examples: Sequence[Example], used: Sequence[Example]) -> list[Example]:
-    """Returns examples that are of no group, and no copy, of those that were used."""
-    both = joined([*used, *examples])
-    gone = _groups(both[: len(used)])
-    others = both[len(used) :]
-    return [example for example in others if example.group not in gone]
 
 
 def _checked(batch: Sequence[Example]) -> list[Example]:

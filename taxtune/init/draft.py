@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +16,10 @@ from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
 from taxtune.data.boxes import Boxes
-from taxtune.data.examples import joined
-from taxtune.data.grouping import likely_groups
+from taxtune.data.grouping import likely_group
 from taxtune.data.labels import LabelFinder, label_references
-from taxtune.errors import DataError, RecipeError, shortened
+from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
-from taxtune.metrics.groups import Groups
 from taxtune.models.names import parse_model
 from taxtune.settings import LabelWords
 from taxtune.taxonomy import Taxonomy
@@ -60,11 +57,6 @@ _EMPTY = frozenset(
     }
 )
 _MOST_RANKS = 32
-_SAID = {
-    "nothing": "show nothing: the root",
-    "unnamed": "are of an unnamed kind: their group",
-    "left_out": "are left out",
-}
 # Ranks of biology: the nodes of a tree that has one of them are labelled in Latin.
 _BIOLOGICAL_RANKS = frozenset({"genus", "kingdom", "order", "phylum", "species"})
 
@@ -97,8 +89,7 @@ class Draft:
         subject: What the images show.
         word: What the images show, in a word.
         group: Which images belong together, as in the recipe; None where all stand alone.
-        unnamed: How many images have labels that no tree has, by what they say (the keys of
-            `LabelWords`) and label.
+        has_unnamed: Whether some have labels that no tree has, see `LabelWords`.
         skip_broken: Whether images that cannot be used are left out.
     """
 
@@ -108,7 +99,7 @@ class Draft:
     subject: Subject
     word: str
     group: str | None = None
-    unnamed: dict[str, Counter[str]] = field(default_factory=dict)
+    has_unnamed: bool = False
     skip_broken: bool = False
 
     def text(self, file: Path, taxonomy: Path, model: str) -> str:
@@ -164,18 +155,9 @@ class Draft:
             data["box"] = source.box
         if self.skip_broken:
             data["skip_broken"] = True
-        if self.unnamed:
+        if self.has_unnamed:
             data |= LabelWords().model_dump()
         return data
-
-    @property
-    def unnamed_in_words(self) -> str:
-        """How many images have labels that no tree has, in a sentence; empty if none has."""
-        parts = []
-        for kind, text in _SAID.items():
-            if labels := self.unnamed.get(kind):
-                parts.append(f"{labels.total():,} {text} ({', '.join(shortened([*labels], 5))})")
-        return f"of {self.source.labels.total():,} photos {'; '.join(parts)}" if parts else ""
 
 
 def make_draft(
@@ -195,6 +177,7 @@ def make_draft(
         ImageError: If images are missing or unreadable, and nothing else is wrong (all are
             listed).
     """
+    boxes = None if source.box is None else Boxes(column=source.box)
     with tempfile.TemporaryDirectory(prefix="taxtune-crops-") as folder:
         examples = load_examples(
             source.path,
@@ -206,9 +189,8 @@ def make_draft(
             skip_broken=skip_broken,
             folder=folder,
             columns=source.groups,
-            boxes=None if source.box is None else Boxes(column=source.box),
+            boxes=boxes,
         )
-    unnamed = _unnamed(source, tree)
     labels = len({example.target for example in examples})
     if len(examples) < _FEWEST or labels == 1:
         are = "is" if len(examples) == 1 else "are"
@@ -219,17 +201,13 @@ def make_draft(
             file=source.path,
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
-    cells = [example.context for example in examples]
-    group, names = likely_groups(cells, [example.photo for example in examples]) or (None, [])
-    if len(Groups.of(names)) < _FEWEST_GROUPS:
+    group, count = likely_group(examples)
+    if count < _FEWEST_GROUPS:
         group = None
-    if group is not None:
-        named = zip(examples, names, strict=True)
-        examples = joined(
-            [replace(example, group=name or example.group) for example, name in named]
-        )
     # What shows nothing is no part of what the images show.
-    empty = unnamed.get("nothing", ())
+    finder = LabelFinder(tree)
+    empty = finder.empty(source.labels)
+    found = [finder.node(label_references(label)) for label in source.labels]
     targets = [example.target for example in examples if example.label not in empty]
     subject = find_subject(tree, targets)
     return Draft(
@@ -239,19 +217,9 @@ def make_draft(
         subject=subject,
         word=word or subject.word or "object",
         group=group,
-        unnamed=unnamed,
+        has_unnamed=None in found,
         skip_broken=skip_broken,
     )
-
-
-def _unnamed(source: Source, tree: Taxonomy) -> dict[str, Counter[str]]:
-    """Returns the number of images of each label that no tree has, by what it says."""
-    finder = LabelFinder(tree)
-    counted: dict[str, Counter[str]] = {}
-    for label, count in source.labels.most_common():
-        if finder.node(label_references(label)) is None and (found := finder.unnamed(label)):
-            counted.setdefault(found[0], Counter())[label] = count
-    return counted
 
 
 def _path(path: Path, recipe: Path) -> str:

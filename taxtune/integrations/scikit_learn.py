@@ -81,8 +81,11 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
                 are too few examples for the guarantee.
         """
         labels = np.asarray(y)
-        names = None if groups is None else np.asarray(groups).astype(str)
         promise = RiskGuarantee.asked(self.risk, self.confidence)
+        names = None
+        if groups is not None:
+            names = np.asarray(groups).astype(str)
+            promise = replace(promise, unit="group")
         self.tree_ = as_taxonomy(self.tree)
         targets = self._targets(labels)
         if not hasattr(self.clf, "predict_proba"):
@@ -100,20 +103,17 @@ class Calibrated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             if names is None:
                 _, counts = np.unique(labels, return_counts=True)
                 strata = labels if counts.min() > 1 else None
-                halves = train_test_split(rows, test_size=0.5, stratify=strata, random_state=seed)
+                fitting, rest = train_test_split(
+                    rows, test_size=0.5, stratify=strata, random_state=seed
+                )
             else:
                 folds = StratifiedGroupKFold(2, shuffle=True, random_state=seed)
-                halves = next(folds.split(rows, labels, names))
-            fitting, rest = halves
-            fitted = _safe_indexing(X, fitting)
-            self.clf_ = clone(self.clf).fit(fitted, labels[fitting])
+                fitting, rest = next(folds.split(rows, labels, names))
+            self.clf_ = clone(self.clf).fit(_safe_indexing(X, fitting), labels[fitting])
             X = _safe_indexing(X, rest)  # noqa: N806
             targets = targets[rest]
             names = None if names is None else names[rest]
         scores = self._scores(X)
-        if names is not None:
-            promise = replace(promise, unit="group")
-            names = names.tolist()
         self.calibration_ = guaranteed(self.tree_, scores, targets, promise, self.by, names)
         paths = list(self.calibration_.nodes)
         self.classes_ = np.array(paths, dtype=object)

@@ -152,6 +152,9 @@ def confused_with_nothing(is_empty: ArrayLike, called_empty: ArrayLike) -> dict[
         called_empty: Whether its answer is on the root, and not off the tree, shape (n,).
     """
     empty = np.asarray(is_empty, dtype=bool)
-    differs = empty != np.asarray(called_empty, dtype=bool)
-    confused = {CALLED_SOMETHING: empty & differs, CALLED_EMPTY: ~empty & differs}
-    return {name: int(which.sum()) for name, which in confused.items()} if empty.any() else {}
+    called = np.asarray(called_empty, dtype=bool)
+    if not empty.any():
+        return {}
+    named = int((empty & ~called).sum())
+    missed = int((called & ~empty).sum())
+    return {CALLED_SOMETHING: named, CALLED_EMPTY: missed}

@@ -172,18 +172,19 @@ def bootstrap_ranks(
     if not ranks:  # a tree of its root alone
         return []
     if groups is None:
-        groups = Groups(np.arange(ranks[0].right.size))
-    right = [groups.mean(counts.right) for counts in ranks]
-    predicted_nodes = [groups.mean(counts.predicted) for counts in ranks]
-    relevant = [groups.mean(counts.relevant) for counts in ranks]
+        every = np.arange(ranks[0].right.size)
+        groups = Groups(every)
     parts = {}
     wholes = {}
-    for i, shared in enumerate(right):
-        parts[f"precision {i}"] = shared
-        wholes[f"precision {i}"] = predicted_nodes[i]
-        parts[f"recall {i}"] = shared
-        wholes[f"recall {i}"] = relevant[i]
-    keys = [*right, *predicted_nodes, *relevant]
+    for i, counts in enumerate(ranks):
+        right = groups.mean(counts.right)
+        parts[f"precision {i}"] = right
+        wholes[f"precision {i}"] = groups.mean(counts.predicted)
+        parts[f"recall {i}"] = right
+        wholes[f"recall {i}"] = groups.mean(counts.relevant)
+    keys = [groups.mean(counts.right) for counts in ranks]
+    keys += [groups.mean(counts.predicted) for counts in ranks]
+    keys += [groups.mean(counts.relevant) for counts in ranks]
     sample = Sample(parts=parts, wholes=wholes, keys=keys)
     intervals = bootstrap(sample, resamples=resamples, seed=seed)
     result = []

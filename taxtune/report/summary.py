@@ -389,9 +389,8 @@ def _wanting(held: Held, selection: Selection) -> str:
     if held.mean < held.goal - 1e-9:
         lacks = f"its {name} is {number(held.mean, held.measure)}, short of the goal {goal} "
         lacks += f"({images})"
-    seen = selection.groups if selection.unit else selection.images
-    there = selection.groups_there if selection.unit else selection.there
-    unasked = max(there - seen, 0)
+    seen = selection.groups or selection.images
+    unasked = max(selection.there - seen, 0)
     remedies = _remedies(held.measure, held.low, held.more, seen, unasked, selection.unit)
     return f"Best estimate, not certified: {lacks}.{_advice(remedies)}"
 

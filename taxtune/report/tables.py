@@ -48,25 +48,24 @@ def candidate_table(run: TuneResult) -> Table:
     """Returns the candidates, the most careful first, with role and prompt in the last two columns."""
     records = {record.iteration: record for record in run.iterations}
     rows: list[dict[str, Cell]] = []
-    per = "" if run.selection is None else per_unit(run.selection.unit)
     for each in run.shortlist:
         record = records[each.iteration]
-        rows.append(
-            {
-                "": "*" if each.taken else "",
-                "no.": each.iteration,
-                "wrong": each.outcomes.wrong,
-                "general": each.outcomes.general,
-                "exact": each.outcomes.exact,
-                **each.outcomes.nothing,
-                "of": each.outcomes.images,
-                f"hP{per} ({100 * each.confidence:g} % bound)": f"{number(each.hp)} (≥ {number(each.low)})",
-                "proven": proof_in_words(each),
-                "it is": role_of(run, each.iteration),
-                "prompt": record.prompt or record.template or "",
-            }
-        )
-    title = "Candidates, by their tuning images (* the run's choice)"
+        outcomes = each.outcomes
+        row: dict[str, Cell] = {"": "*" if each.taken else ""}
+        row["no."] = each.iteration
+        row["wrong"] = outcomes.wrong
+        row["general"] = outcomes.general
+        row["exact"] = outcomes.exact
+        row["of"] = outcomes.images
+        bound = f"hP ({100 * each.confidence:g} % bound)"
+        row[bound] = f"{number(each.hp)} (≥ {number(each.low)})"
+        row["proven"] = proof_in_words(each)
+        row["it is"] = role_of(run, each.iteration)
+        row["prompt"] = record.prompt or record.template or ""
+        rows.append(row)
+    per = "" if run.selection is None else per_unit(run.selection.unit)
+    measured = f", hP{per}" if per else ""
+    title = f"Candidates, by their tuning images{measured} (* the run's choice)"
     return Table.from_records("candidates", title, rows)
 
 

@@ -408,13 +408,13 @@ class _Scores:
     def tables(self) -> tuple[Table, ...]:
         """Returns the tables of the scores, of those with a unit, and of the ranks."""
         outcomes = self._outcomes
-        plain: list[tuple[Cell, ...]] = [
-            (WRONG, outcomes.wrong, None, None),
-            (GENERAL, outcomes.general, None, None),
-            (EXACT, outcomes.exact, None, None),
-            *((name, count, None, None) for name, count in outcomes.nothing.items()),
-            (LABELS_WRONG, *interval_cells(outcomes.share_wrong)),
-        ]
+        counts = {WRONG: outcomes.wrong, GENERAL: outcomes.general, EXACT: outcomes.exact}
+        counts |= outcomes.nothing
+        plain: list[tuple[Cell, ...]] = []
+        for name, count in counts.items():
+            plain.append((name, count, None, None))
+        share = interval_cells(outcomes.share_wrong)
+        plain.append((LABELS_WRONG, *share))
         in_units: list[tuple[Cell, ...]] = []
         for label, key, interval in self._labelled():
             rows = in_units if key in _IN_UNITS else plain
@@ -423,10 +423,10 @@ class _Scores:
         for row in self.ranks:
             precision = interval_cells(row.precision)
             recall = interval_cells(row.recall)
-            counts = row.scores
-            predicted = (counts.n_predicted, *precision)
-            relevant = (counts.n_relevant, *recall)
-            ranks.append((counts.rank, *predicted, *relevant))
+            at_rank = row.scores
+            predicted = (at_rank.n_predicted, *precision)
+            relevant = (at_rank.n_relevant, *recall)
+            ranks.append((at_rank.rank, *predicted, *relevant))
         notes = tuple(self._notes())
         digits = dict.fromkeys(_HEADS, 2)
         scores = Table("scores", "Counts, and scores with 95 % intervals", _HEADS, tuple(plain))

@@ -123,14 +123,15 @@ def headline_metrics(template: IterationRecord | HeldoutResult) -> dict[str, flo
     if template.scores is None:
         return {}
     outcomes = outcomes_of(template.rows)
-    share = outcomes.share_wrong
     metrics: dict[str, float | None] = {
         "wrong": outcomes.wrong,
         "right_but_general": outcomes.general,
         "exact": outcomes.exact,
-        **{re.sub(r"\W+", "_", name): count for name, count in outcomes.nothing.items()},
-        "share_wrong": None if share is None else share.estimate,
     }
+    for name, count in outcomes.nothing.items():
+        metrics[re.sub(r"\W+", "_", name)] = count
+    if (share := outcomes.share_wrong) is not None:
+        metrics["share_wrong"] = share.estimate
     for key, mean in template.scores.means.items():
         if key not in SCORES:
             metrics[_metric_key(key)] = mean

@@ -294,16 +294,8 @@ def further_examples(
         folder: The run's folder, for images that are not in files.
         variables: The run's variables, which templates may use of each image.
     """
-    examples = load_examples(
-        source,
-        taxonomy,
-        folder=folder / "images",
-        part=part,
-        columns=recipe.data.context.columns,
-        words=recipe.data,
-        group=recipe.data.group,
-        boxes=make_boxes(recipe),
-    )
+    load = _loader(recipe, taxonomy, part)
+    examples = load(source, folder=folder / "images", boxes=make_boxes(recipe))
     settings = _context_settings(recipe)
     if settings is None:
         return examples
@@ -331,15 +323,7 @@ def _load_examples(
     domain = None
     if recipe.taxonomy.domain is not None:
         domain = taxonomy.resolve(recipe.taxonomy.domain)
-    load = partial(
-        load_examples,
-        taxonomy=taxonomy,
-        domain=domain,
-        part=part,
-        columns=data.context.columns,
-        words=data,
-        group=data.group,
-    )
+    load = partial(_loader(recipe, taxonomy, part), domain=domain)
     if source is not None:
         return load(source, folder=folder / "images")
     if isinstance(data, FieldGuideData):
@@ -364,6 +348,20 @@ def _load_examples(
     )
 
 
+def _loader(
+    recipe: Recipe, taxonomy: Taxonomy, part: Domain | None
+) -> Callable[..., list[Example]]:
+    """Returns `load_examples` with what a recipe says of all its images."""
+    return partial(
+        load_examples,
+        taxonomy=taxonomy,
+        part=part,
+        columns=recipe.data.context.columns,
+        words=recipe.data,
+        group=recipe.data.group,
+    )
+
+
 def make_boxes(recipe: Recipe) -> Boxes | None:
     """Returns where the boxes of the photos are; None where photos are asked about as they are."""
     data = recipe.data
@@ -379,12 +377,13 @@ def make_splits(recipe: Recipe, examples: Sequence[Example]) -> Splits:
     """Returns the tuning and held-out splits, disjoint by image content, of readable images."""
     data = recipe.data
     tuning, heldout = split_sizes(len(examples), data.tuning, data.heldout)
+    is_number = isinstance(data.heldout, int)
     return split(
         examples,
         tuning=tuning,
         heldout=heldout,
         seed=recipe.seed,
-        may_be_short=not isinstance(data.heldout, int),
+        may_be_short=not is_number,
         root=0,  # of every tree
     )
 

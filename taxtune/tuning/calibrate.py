@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -15,7 +14,7 @@ from taxtune.data import Example
 from taxtune.data.context import blank
 from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
-from taxtune.metrics.groups import Groups, unit_name
+from taxtune.metrics.groups import Groups, unit_of
 from taxtune.metrics.information import leaf_information
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import (
@@ -23,10 +22,9 @@ from taxtune.policies import (
     RiskGuarantee,
     SelfConsistency,
     Single,
-    ThresholdLevel,
     threshold_levels,
 )
-from taxtune.policies.risk import Promise
+from taxtune.policies.risk import CalibratedThreshold, Promise, last_kept
 from taxtune.progress import note
 from taxtune.recipe import Recipe, flatten, load_recipe
 from taxtune.tuning.asker import Asker, answer_limit
@@ -62,48 +60,25 @@ _OFFERED = 200  # images on which an offer rests, at most
 _SAMPLES, _TEMPERATURE = 8, 1.0  # where the run itself asks once
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """A policy with a guarantee about new images of the same kind; see `RiskGuarantee`.
+@dataclass(frozen=True, kw_only=True)
+class Calibration(CalibratedThreshold):
+    """A run's policy with a guarantee about new images of the same kind.
 
     Attributes:
         run: Name of the run.
         template: The Jinja source.
         samples: Number of answers to each image.
-        threshold: The share of the answers, or of the probability, that a node needs; None where
-            only always answering the root keeps the risk.
-        risk: What is guaranteed: the mean of 1 - hP, or the share of the labels that are wrong.
-        confidence_level: How often that holds; None for in expectation.
-        images: How many images it was calibrated on.
-        missing: How many more had no answer and were left out.
-        source: Which images these are, in words.
-        needed: How many images it takes at best, if none of them had a loss.
-        levels: What the images say of each threshold, the most cautious first.
         identity: The settings of questions and placement, by dotted key; it must be the same where
             this is used.
         names: What the model's own probabilities are taken of, see `Posterior`; None for
             self-consistency.
-        promise: What has the risk, see `RiskGuarantee`; as well `rank` and `unit`.
-        units: How many groups the images are; None in files of earlier versions.
     """
 
     run: str
     template: str = field(repr=False)
     samples: int
-    threshold: float | None
-    risk: float
-    confidence_level: float | None
-    images: int
-    missing: int
-    source: str
-    needed: int
-    levels: tuple[ThresholdLevel, ...] = field(repr=False)
     identity: Mapping[str, str | int | float | None] = field(repr=False)
     names: Literal["species", "all", "aliases"] | None = None
-    promise: Promise = "hp"
-    rank: str | None = None
-    unit: str = "image"
-    units: int | None = None
 
     @property
     def policy(self) -> SelfConsistency | Posterior | None:
@@ -114,11 +89,6 @@ class Calibration:
             return SelfConsistency(self.samples, self.threshold)
         return Posterior(self.threshold, self.names)
 
-    @property
-    def chosen(self) -> ThresholdLevel:
-        """The level of the threshold that was chosen."""
-        return next(level for level in self.levels if level.threshold == self.threshold)
-
 
 @dataclass
 class CalibrationRun:
@@ -126,18 +96,8 @@ class CalibrationRun:
 
     Attributes:
         folder: The run's folder; the calibration is kept there.
-        risk: What to keep, in (0, 1).
-        confidence: With which confidence, in (0, 1); None for in expectation, and for labels 0.9.
-        kind: What is calibrated: "self_consistency" or "posterior"; the run's own where left out.
-        samples: Answers to each image of self-consistency; those of the run's own policy, or 8,
-            where left out.
-        data: Calibration images in place of those that are in neither split of the run.
-        images: Most images to ask about.
-        recipe: The run's recipe, for a run that does not know where it was.
-        vlm: The model, for a run that was made with one given in Python.
-        answers: The file of the answers; that of the run where left out.
-        promise: What has the risk: "hp", the mean of 1 - hP; or "labels", the share of wrong labels.
-        rank: The rank or the depth from which on a node is a label.
+        confidence: With which confidence, in (0, 1).
+        kind: What is calibrated, the `policy` of `taxtune.calibrate`; further attributes are there.
         add: Labelled images beside those.
     """
 
@@ -271,7 +231,7 @@ class CalibrationRun:
     @cached_property
     def guarantee(self) -> RiskGuarantee:
         """What is to be promised, by the name of a group of the run's data."""
-        return replace(self._asked, unit=unit_name(self.settings.data.group))
+        return replace(self._asked, unit=unit_of(self.settings.data.group, self.groups) or "image")
 
     @cached_property
     def groups(self) -> Groups:
@@ -281,7 +241,7 @@ class CalibrationRun:
     @cached_property
     def needed(self) -> int:
         """How many images, or groups of images, it takes at best."""
-        return self.guarantee.needed(self.tree[0])
+        return self.guarantee.fewest(self.tree[0])
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
@@ -316,24 +276,23 @@ class CalibrationRun:
             groups,
             self.policy.thresholds,
         )
-        kept = [level.threshold for level in levels if level.kept]
         identities = {
             "vlm": self.asker.model.identity,
             "mapper": self.asker.mapper.identity(),
         }
         calibration = Calibration(
+            **asdict(replace(self.guarantee, images=len(rows))),
+            threshold=last_kept(levels).threshold,
+            levels=levels,
+            units=len(groups),
             run=self.result.name,
             template=self.template.source,
             samples=self.policy.samples,
             names=self.policy.names,
-            threshold=kept[-1] if kept else None,
-            **asdict(replace(self.guarantee, images=len(rows))),
             missing=len(self.examples) - len(rows),
             source=self.described,
             needed=self.needed,
-            levels=levels,
             identity=flatten(identities),
-            units=len(groups),
         )
         write_json(self.folder / CALIBRATION, asdict(calibration))
         return calibration
@@ -349,14 +308,7 @@ class CalibrationRun:
                 "The model decodes greedily: all its answers to a prompt would be the same.",
                 remedy="Give one that samples: vlm=.",
             )
-        n_groups = len(self.groups)
-        if n_groups < self.needed:
-            what = "images" if self.groups.single else f"groups ({self.guarantee.unit})"
-            raise DataError(
-                f"{n_groups:,} calibration {what} cannot show that the risk is kept: even if every "
-                f"answer were right, it would take {self.needed:,}.",
-                remedy="Add labelled images with --data, or allow more risk or less confidence.",
-            )
+        self.guarantee.check_enough(self.groups, self.tree[0])
         with AnswerStore(answers_of(self.folder, self.answers)) as store:
             if self.answers is not None:
                 note_answers(self.folder, self.answers)
@@ -425,8 +377,6 @@ def read_calibration(folder: str | Path) -> Calibration:
     Raises:
         DataError: If there is none, or it cannot be read.
     """
-    from pydantic import TypeAdapter, ValidationError
-
     file = Path(folder) / CALIBRATION
     if not file.exists():
         raise DataError(
@@ -434,14 +384,4 @@ def read_calibration(folder: str | Path) -> Calibration:
             file=Path(folder),
             remedy=f"Run `{command('calibrate', folder)} --risk 0.02`, for a hP of 0.98.",
         )
-    try:
-        return TypeAdapter(Calibration).validate_python(
-            json.loads(file.read_text(encoding="utf-8"))
-        )
-    except (OSError, ValueError, ValidationError) as error:
-        raise DataError(
-            f"The file is not a calibration: {str(error).splitlines()[0]}.",
-            file=file,
-            remedy=f"Run `{command('calibrate', folder)}` again; answers in the store are not asked "
-            "for twice.",
-        ) from error
+    return Calibration.read(file)

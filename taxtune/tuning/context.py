@@ -61,7 +61,10 @@ def make_context(
     columns = settings.columns
     if settings.candidates is not None:
         columns = (*columns, CANDIDATES)
-        photos = [one.id.rpartition("#")[0] if one.box else one.id for one in examples]
+        photos = []
+        for example in examples:
+            photo, _, _ = example.id.rpartition("#")
+            photos.append(photo if example.box else example.id)
         candidates = candidates_of(settings.candidates, taxonomy, photos, settings.top)
         for name, cell in zip(photos, cells, strict=True):
             cell[CANDIDATES] = candidates.get(name, [])

@@ -115,7 +115,8 @@ def group_names(
     """
     tuning = set(tuning)
     labels = taxonomy.leaves[taxonomy.is_ancestor(domain, taxonomy.leaves)]
-    images = np.array(sorted(tuning.union(heldout) - {taxonomy.root}), dtype=np.int64)
+    shown = tuning.union(heldout) - {taxonomy.root}
+    images = np.array(sorted(shown), dtype=np.int64)
     groups: set[int] = set()
     for target in tuning:
         groups.update(taxonomy.ancestors(target)[:-1].tolist())

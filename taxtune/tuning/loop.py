@@ -14,6 +14,7 @@ from filelock import FileLock
 from pydantic import TypeAdapter
 
 from taxtune.data import Example
+from taxtune.data.grouping import list_copies
 from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
 from taxtune.metrics.groups import unit_of
 from taxtune.models import AnswerStore, count_faults
@@ -266,6 +267,9 @@ class Tuner:
             anew=self.anew or f"out={str(next_folder(whole))!r}",
             lock=self.lock,
         )
+        splits = experiment.splits
+        images = (*experiment.examples, *splits.tuning, *splits.heldout)
+        list_copies(images, self.folder / "copies.csv")
         if self.group is not None:  # the folder may have been moved since
             identity = self.history.note("group") or self.group.identity
             self.group = ComparisonGroup(self.group.name, identity)
@@ -335,12 +339,12 @@ class Tuner:
             )
         tuning = self.experiment.splits.tuning
         groups = groups_of(tuning)
+        seen = groups_of(tuning[: selection.images])
         selection = replace(
             selection,
-            there=len(tuning),
+            there=len(groups),
             unit=unit_of(self.experiment.recipe.data.group, groups),
-            groups=len(groups_of(tuning[: selection.images])),
-            groups_there=len(groups),
+            groups=len(seen),
             leaders=tuple(leaders(records, self.experiment.objective)),
         )
         return with_candidates(selection, records, self.experiment.objective)

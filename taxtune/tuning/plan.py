@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from taxtune.atomic import check_folder
 from taxtune.data import Example
-from taxtune.data.examples import groups_in_words
 from taxtune.data.splits import Splits, split_sizes
 from taxtune.errors import TaxtuneError
 from taxtune.metrics.bounds import errorless_images, highest_provable
@@ -50,13 +49,7 @@ from taxtune.tuning.rules import TemplateRules, baseline_notes, label_names
 from taxtune.tuning.run_folder import answers_of, check_run_folder, identity_of
 from taxtune.tuning.selection import Rung, most_questions
 
-__all__ = [
-    "Plan",
-    "PowerAnalysis",
-    "analyse_power",
-    "make_plan",
-    "note_reading_alone",
-]
+__all__ = ["Plan", "PowerAnalysis", "analyse_power", "make_plan", "note_reading_alone"]
 
 T = TypeVar("T")
 
@@ -118,7 +111,6 @@ class Plan:
         images: Labelled images that the recipe's data has.
         tuning_images: Size of the tuning split.
         heldout_images: Size of the held-out split.
-        groups: The groups and the copies among the images, in words; "" where there are none.
         rungs: How many templates are asked about how many of the tuning images.
         power: What the tuning images can prove.
         vlm: The model's kind and name.
@@ -141,7 +133,6 @@ class Plan:
     images: int | None
     tuning_images: int
     heldout_images: int
-    groups: str
     rungs: tuple[Rung, ...]
     power: tuple[PowerAnalysis, ...]
     vlm: dict[str, Any]
@@ -222,7 +213,6 @@ def make_plan(
         images=None if images.data is None else len(images.data.examples),
         tuning_images=tuning,
         heldout_images=heldout,
-        groups=images.in_words(recipe.data.group),
         rungs=calls.rungs,
         power=tuple(power),
         vlm={"kind": recipe.vlm.kind, "model": recipe.vlm.model},
@@ -353,15 +343,6 @@ class _Images:
     data: LabelledData | None = None
     splits: Splits | None = None
     rules: TemplateRules | None = None
-
-    def in_words(self, group: str | None) -> str:
-        """Returns the groups and the copies among the images; "" for none."""
-        if self.data is None or self.splits is None:
-            return ""
-        # Of many images only those that are drawn are read.
-        drawn = {one.id: one for one in (*self.splits.tuning, *self.splits.heldout)}
-        examples = [drawn.get(example.id, example) for example in self.data.examples]
-        return groups_in_words(examples, group, "listed in the run's copies.csv")
 
 
 class _Models(NamedTuple):

@@ -484,10 +484,9 @@ class Selection:
         chose_threshold: Whether the policy's threshold was chosen on the same images, so that they
             certify nothing.
         candidates: The templates that are worth choosing, the most careful first.
-        there: How many tuning images there are; 0 where that is not known.
+        there: How many tuning images there are, or groups of them; 0 where that is not known.
         unit: What counts once where tuning images belong together, as "burst"; "" where none do.
         groups: How many groups those are that it and its rivals were asked about.
-        groups_there: How many groups there are in the tuning split.
         leaders: The iteration that would have been chosen once each iteration was done; None before
             there was one.
     """
@@ -503,7 +502,6 @@ class Selection:
     there: int = 0
     unit: str = ""
     groups: int = 0
-    groups_there: int = 0
     leaders: tuple[int | None, ...] = ()
 
     @property

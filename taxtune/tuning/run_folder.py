@@ -234,10 +234,13 @@ def _contents(experiment: Experiment) -> dict[str, object]:
     aliases = [tree.names(node)[1:] for node in range(len(tree))]
     contents: dict[str, object] = {"taxonomy": [tree.labels, tree.parents.tolist(), aliases]}
     for name, examples in {"tuning": splits.tuning, "held-out": splits.heldout}.items():
-        # Where there are no groups, as runs of earlier versions have it.
-        contents[f"{name} images"] = [
-            (example.sha256, example.target, *filter(None, [example.group])) for example in examples
-        ]
+        images = []
+        for example in examples:
+            image: tuple[str | int, ...] = (example.sha256, example.target)
+            if example.group:  # as runs of earlier versions have it where there is none
+                image += (example.group,)
+            images.append(image)
+        contents[f"{name} images"] = images
     if experiment.context:
         variables = [asdict(variable) for variable in experiment.context]
         values = {}

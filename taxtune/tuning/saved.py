@@ -120,11 +120,15 @@ def save_winner(experiment: Experiment, result: TuneResult) -> None:
     policy = {} if result.selection is None else result.selection.policy
     vlm, mapper = pinned(recipe, experiment.vlm)
     boxes = None if "data" in experiment.given else make_boxes(recipe)
+    if boxes is not None:
+        boxes = replace(boxes, file=None)
+    words = recipe.data.model_dump(include=set(LabelWords.model_fields))
+    context = [variable for variable in experiment.context if variable.name in used]
     saved = Saved(
         name=result.name,
         template=winner.source,
         variables=experiment.variables,
-        context=tuple(variable for variable in experiment.context if variable.name in used),
+        context=tuple(context),
         allowed=None if allowed is None else allowed.rows,
         policy=policy or dict(experiment.policy.identity()),
         vlm=None if "vlm" in experiment.given else vlm,
@@ -134,8 +138,8 @@ def save_winner(experiment: Experiment, result: TuneResult) -> None:
         taxonomy=tree_columns(experiment.taxonomy),
         reliability=_reliability(experiment.taxonomy, result),
         guarantee=None,
-        words=LabelWords(**recipe.data.model_dump(include=set(LabelWords.model_fields))),
-        boxes=None if boxes is None else replace(boxes, file=None),
+        words=LabelWords(**words),
+        boxes=boxes,
         group=recipe.data.group,
     )
     folder = Path(result.folder) / CLASSIFIER

@@ -42,7 +42,7 @@ def test_labels_are_counted_as_worked_out_by_hand(caplog):
 def test_labels_that_a_promise_counts_are_those_from_its_rank_on(rank, share):
     promise = RiskGuarantee.asked(0.1, promise="labels", rank=rank)
     _, scores = compare_labels(LABELS, KNOWN, TREE, FILE, promise)
-    assert scores["labels"].estimate == pytest.approx(share)
+    assert scores["risk"].estimate == pytest.approx(share)
 
 
 def test_what_cannot_be_compared_is_told():

@@ -75,7 +75,7 @@ def test_a_dry_run_says_the_cost_and_asks_nothing(run):
     [
         (
             ["--risk=0.01"],
-            "28 calibration images cannot show that the risk is kept: even if every answer were right",
+            "28 images cannot show that the risk is kept: even if every answer were right",
         ),
         (["--risk=2"], "The risk must be between 0 and 1."),
     ],

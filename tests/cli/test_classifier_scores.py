@@ -115,6 +115,36 @@ def test_groups_are_a_column_of_either_file(name, here):
     assert "on these, per image and not per burst" in labelled.err.replace("\n", " ")
 
 
+def test_groups_of_added_labels_are_read_and_those_without_one_are_told(here):
+    """The audit's file has the column of groups, as the file of the other labels has."""
+    in_bursts(here, "old-truth.csv", "burst")
+    truth = pd.read_csv(here / "old-truth.csv")
+    added = truth[:100].rename(columns={"file": "image", "species": "truth"}).assign(weight=1.0)
+    truth[100:].to_csv(here / "old-truth.csv", index=False)
+    found = []
+    for columns in (["image", "truth", "weight", "burst"], ["image", "truth", "weight"]):
+        added[columns].to_csv(here / "x-audit.csv", index=False)
+        done = calibrate(here, "--add=x-audit.csv", "--group=burst", "--json", "--force")
+        said = json.loads(done.out)
+        found.append((said["images"], said["units"]))
+        told = "100 of 400 images have no burst, and each of them counts by itself" in done.err
+        assert told == ("burst" not in columns)
+    whole = len(set(truth["burst"]))
+    rest = len(set(truth["burst"][100:]))
+    assert found == [(400, whole), (400, rest + 100)]
+
+
+def test_a_promise_about_labels_that_nothing_keeps_says_what_helps(here):
+    done = calibrate(here, "--promise=labels", "--risk=0.02", "--out=c.json")
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    # 0.98 to the power of 114 is below 0.1, and a fifth of 142 images choose where tests begin.
+    assert "it takes more images, or a larger risk. At best 142 images with labels show it" in said
+    least = float(re.search(r"shows on these images is ([\d.]+)\.", said)[1])
+    levels = json.loads((here / "c.json").read_text())["levels"][1:]
+    assert least == pytest.approx(min(level["labels_bound"] for level in levels), abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("pattern", "groups"), [(r"^\d", 10), (r"^\d+(\d)\.|", 11), (r"^(\d+)\d\.|^\d\.", 40)]
 )
@@ -158,8 +188,9 @@ def test_images_that_are_in_one_file_alone_are_counted(here):
         (["--by=tribe"], NO_RANK),
         (["--promise=labels", "--rank=tribe"], NO_RANK),
         (["--rank=family"], "A rank is for a promise about labels. (got 'family') Add --promise"),
-        (["--group=burst"], "Neither file has the column of groups. (got 'burst')"),
+        (["--group=burst"], "No file has the column of groups. (got 'burst')"),
         (["--group-pattern=^(1.*)"], "289 of 400 names do not match the pattern of groups: '"),
+        (["--group=species", "--group-pattern=^1"], "in a column or in names, not in both"),
         (["--group-pattern=("], "The pattern of groups is no regular expression"),
         (["--samples=4"], "--samples: only for a run."),
         (["--truth=new.csv"], "It cannot be told which column holds the truths."),
@@ -185,7 +216,7 @@ def test_columns_of_both_files_can_be_named(here):
 def test_names_that_do_not_match_are_told(here):
     truth = here / "old-truth.csv"
     truth.write_text(truth.read_text().replace(".jpg", ".png"))
-    assert "they are called differently" in calibrate(here).err
+    assert "None of the images has a true label" in calibrate(here).err
 
 
 @pytest.mark.parametrize("damage", ['{"format": "taxtune scores 1"', '{"format": "other"}'])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 from taxtune.data import load_examples, split
 from taxtune.data.boxes import Boxes
@@ -26,7 +26,8 @@ def found(tmp_path, images):
         files.append(tmp_path / f"{number}.{ending}")
         image.save(files[-1], **options)
     checked = check_images(files)
-    return find_copies([checked[file].thumbnail for file in files])
+    thumbnails = [checked[file].thumbnail for file in files]
+    return find_copies(thumbnails, [checked[file].taken for file in files])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -63,6 +64,18 @@ def test_a_thing_in_a_fixed_scene_is_no_copy_of_the_empty_scene(tmp_path):
     animal = empty.copy()
     animal.paste("black", (200, 100, 264, 140))
     assert found(tmp_path, [(empty, "png", {}), (animal, "png", {})]) == {}
+
+
+def test_photos_of_two_times_are_no_copies_however_alike(tmp_path):
+    empty = scene(3)
+    images = [(empty, "png", {})]
+    for minute in (0, 1, 0):
+        exif = Image.Exif()
+        times = exif.get_ifd(ExifTags.IFD.Exif)
+        times[ExifTags.Base.DateTimeOriginal] = f"2026:05:01 06:{minute:02d}:00"
+        images.append((empty, "jpg", {"exif": exif}))
+    assert found(tmp_path, images[1:]) == {2: 0}
+    assert found(tmp_path, images) == {1: 0, 2: 0, 3: 0}  # saved without its time
 
 
 def test_small_steps_do_not_make_one_group(tmp_path):
@@ -147,18 +160,19 @@ def test_copies_join_the_groups_that_they_are_of(tmp_path):
 
 
 def test_two_labels_of_a_photo_are_named(tmp_path, notes):
-    labels = {"1": ("robin", "wren"), "2": ("robin", "thrush"), "3": ("wren", "wren")}
+    labels = {1: ("robin", "wren"), 2: ("robin", "thrush"), 3: ("wren", "wren")}
     rows = []
     for number, (label, other) in labels.items():
-        scene(int(number)).save(tmp_path / f"{number}.png")
-        scene(int(number)).save(tmp_path / f"{number}.jpg")
+        scene(number).save(tmp_path / f"{number}.png")
+        scene(number).save(tmp_path / f"{number}.jpg")
         rows += [f"{number}.png,{label}", f"{number}.jpg,{other}"]
     manifest = tmp_path / "m.csv"
     manifest.write_text("\n".join(["image,label", *rows]))
     load_examples(manifest, TREE)
-    (said,) = notes
+    counted, said = notes
+    assert "Copies of other images: 3" in counted
     assert "1.png is 'robin' and its copy 1.jpg 'wren'" in said
-    assert "2.jpg" not in said
+    assert "2.png is 'robin' and its copy 2.jpg 'thrush'" in said
     assert "3.jpg" not in said
 
 
@@ -176,4 +190,5 @@ def test_boxes_of_copies_are_one_group(tmp_path, notes):
     examples = load_examples(manifest, TREE, boxes=boxes, folder=tmp_path / "crops")
     names = [example.group for example in examples]
     assert names == ["a.png"] * 4 + ["c.png"] * 2
-    assert notes == []
+    (said,) = notes
+    assert "Copies of other images: 1" in said

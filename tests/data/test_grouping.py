@@ -44,6 +44,8 @@ def test_a_column_has_the_groups(tmp_path):
     assert first.context == {"burst": "7"}
     (first, *_) = load_examples(manifest, TREE, group="burst")
     assert first.context == {}
+    (first, *_) = load_examples(manifest, TREE, columns=["label"])
+    assert first.context == {"label": "wren"}
 
 
 def test_frames_have_groups_too(tmp_path):
@@ -138,7 +140,8 @@ def test_data_that_look_grouped_are_noted(tmp_path, notes):
     assert "`data.group: seq`" in said
     notes.clear()
     groups(manifest, "seq")
-    assert notes == []
+    assert notes == ["4 images are of 3 groups by 'seq'."]
+    notes.clear()
     # A column of which no value repeats says nothing.
     other = table(tmp_path / "other", image=["a.png", "b.png"], product=["1", "2"])
     load_examples(other, TREE)

@@ -156,7 +156,7 @@ def test_images_of_a_run_count_by_group(tmp_path, in_python):
     used = {row.group for held in taxtune.load_run(tmp_path / "run").heldout for row in held.rows}
     assert not used & bursts
     short = CalibrationRun(tmp_path / "run", risk=0.05, confidence=0.9, samples=4, vlm=Wavering())
-    with pytest.raises(TaxtuneError, match=r"calibration groups \(burst\) cannot show"):
+    with pytest.raises(TaxtuneError, match=r"groups \(burst\) cannot show"):
         short.run()
 
 

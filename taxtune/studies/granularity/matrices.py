@@ -34,7 +34,7 @@ from taxtune.tables import csv_delimiter, first_line, read_text
 from taxtune.taxonomy import Domain, Taxonomy
 
 if TYPE_CHECKING:
-    from taxtune.data.examples import Example
+    from taxtune.data import Example
     from taxtune.studies.granularity.settings import GranularitySettings
 
 __all__ = [
