@@ -40,7 +40,6 @@ __all__ = [
     "load_image",
     "read_exif",
     "store_image",
-    "upright_size",
 ]
 
 #: Pixels (width times height) that an image may have in memory; one of up to four times as many is
@@ -122,10 +121,11 @@ def load_image(path: str | Path, *, sha256: str | None = None) -> Image.Image:
 
 
 class Checked(NamedTuple):
-    """The SHA-256 of a file's bytes, and its image in little: 16 × 16 × 3 bytes."""
+    """The SHA-256 of a file's bytes, its image in little (16 × 16 × 3 bytes), and when it was taken."""
 
     sha256: str
     thumbnail: bytes
+    taken: datetime | None
 
 
 def check_images(
@@ -143,10 +143,11 @@ def check_images(
         named_in: Where a file is named ("manifest.csv, row 3"), for messages.
         skip_broken: Whether images that cannot be used are left out and noted.
         problems: What the error is added to, instead of being raised.
-        then: Called with each file and its image, as `load_image` returns it, in any order.
+        then: Called with each file and its image, as `load_image` returns it, in any order. Of an
+            `ImageError` that it raises the image cannot be used.
 
     Returns:
-        The hash and the thumbnail of each file by path, in order.
+        The hash, the thumbnail and the time of each file by path, in order.
 
     Raises:
         ImageError: If any image cannot be used, unless they are skipped; it names them, each with
@@ -160,16 +161,17 @@ def check_images(
         try:
             data = _read(path)
             image = _decode(data, path)
+            if then is not None:
+                then(path, image)
         except ImageError as error:
             return error
-        if then is not None:
-            then(path, image)
         # By all pixels, so that the size of the image makes no difference.
         little = image.resize((16, 16), Resampling.BILINEAR, reducing_gap=4.0)
-        return Checked(hashlib.sha256(data).hexdigest(), little.tobytes())
+        taken = read_exif(path).get("taken")
+        return Checked(hashlib.sha256(data).hexdigest(), little.tobytes(), taken)
 
     checked: dict[Path, Checked] = {}
-    faults: list[ImageError] = []
+    faults: dict[Path, ImageError] = {}
     # Reading, hashing and decoding all let go of the interpreter lock. A few workers bound the
     # memory as well.
     with (
@@ -178,14 +180,14 @@ def check_images(
     ):
         for file, outcome in zip(files, pool.map(examine, files), strict=True):
             if isinstance(outcome, ImageError):
-                faults.append(outcome)
+                faults[file] = outcome
             else:
                 checked[file] = outcome
             task.advance()
     if not faults:
         return checked
-    named = {str(file): f" ({where})" for file, where in (named_in or {}).items()}
-    lines = [f"  {fault.file}{named.get(str(fault.file), '')}: {fault.message}" for fault in faults]
+    named = {file: f" ({where})" for file, where in (named_in or {}).items()}
+    lines = [f"  {file}{named.get(file, '')}: {fault.message}" for file, fault in faults.items()]
     listed = "\n".join(shortened(lines, 20))
     if not skip_broken:
         error = ImageError(
@@ -241,25 +243,6 @@ def count_pixels(image: str | Path | bytes) -> int:
     with contextlib.suppress(Exception), Image.open(stream, formats=_formats()) as opened:
         return int(opened.width * opened.height)
     return 0
-
-
-def upright_size(path: str | Path) -> tuple[int, int]:
-    """Returns the width and height that an image has once it is upright, by its header.
-
-    Raises:
-        ImageError: If the header cannot be read.
-    """
-    from PIL import ExifTags
-
-    path = Path(path)
-    data = _read(path)
-    try:
-        image = _opened(data)
-        turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
-    except Exception as error:
-        raise _corrupt(path, error) from error
-    width, height = image.size
-    return (height, width) if turned else (width, height)
 
 
 def is_image_data(value: object) -> bool:

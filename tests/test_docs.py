@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
+import yaml
+from PIL import Image, ImageEnhance
 
 import taxtune
+from taxtune import fieldguide
 from tests.cli.commands import run_captured
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +52,38 @@ def photos(tmp_path, monkeypatch):
             picture.save(folder / f"{i}.png")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def make_products(labelled=120, new=30):
+    """Writes the soft toys of a shop, each photographed five times, as its page has them.
+
+    They are the field guide's birds, in a tree of plain names.
+    """
+    birds = pd.read_csv(fieldguide.MANIFEST_FILE)
+    birds = birds[birds["severity"] < 0.8].iloc[: labelled + new]
+    tree = pd.read_csv(fieldguide.TAXONOMY_FILE, keep_default_na=False)
+    tree["name"] = tree["aliases"].str.split(";").str[0]
+    tree["label"] = tree["path"].str.split("/").str[-1]
+    names = dict(zip(tree["label"], tree["name"], strict=True))
+    paths = [[names[part] for part in path.split("/")] for path in tree["path"]]
+    tree["path"] = ["/".join(filter(None, path)) for path in paths]
+    tree.drop_duplicates("path").to_csv("toys.csv", columns=["path"], index=False)
+    rng = np.random.default_rng(5)
+    rows = []
+    for number, bird in enumerate(birds.itertuples()):
+        picture = Image.open(fieldguide.MANIFEST_FILE.parent / bird.image).convert("RGB")
+        product = f"T{number:04d}"
+        for view in range(1, 6):
+            left, top = rng.integers(0, 10, 2).tolist()
+            photo = picture.crop((left, top, left + 182, top + 182))
+            photo = ImageEnhance.Brightness(photo).enhance(rng.uniform(0.9, 1.1))
+            Path("toys").mkdir(exist_ok=True)
+            file = f"toys/{product}-{view}.jpg"
+            photo.save(file)
+            rows.append({"photo": file, "product": product, "category": names[bird.label]})
+    table = pd.DataFrame(rows)
+    table.iloc[: 5 * labelled].to_csv("toys-labelled.csv", index=False)
+    table.iloc[5 * labelled :].drop(columns="category").to_csv("toys-new.csv", index=False)
 
 
 def blocks(page, language):
@@ -153,6 +187,80 @@ def test_the_three_doors_of_a_guarantee(tmp_path, monkeypatch):
     names = run_python(page)
     heldout = slice(1400, None)
     assert names["careful"].score(names["X"][heldout], names["y"][heldout]) > 0.8
+
+
+def change_recipe(file, page):
+    """Writes the keys of a recipe's data that a page adds into the recipe."""
+    [block] = blocks(page, "yaml")
+    recipe = yaml.safe_load(file.read_text())
+    recipe["data"] |= yaml.safe_load(block)["data"]
+    file.write_text(yaml.safe_dump(recipe))
+
+
+def label_drawn(file):
+    """Writes what the drawn images show, which made data knows."""
+    drawn = pd.read_csv(file)
+    truths = pd.read_csv("june/truth.csv").set_index("file")["label"]
+    drawn["truth"] = drawn["photo"].map(truths)
+    drawn.to_csv(file, index=False)
+
+
+@pytest.mark.heavy
+def test_a_camera_trap_has_labels_with_a_promise(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = "docs/how-to/camera-traps.md"
+    make, init, *commands, audit = commands_of(page)
+    make_photos = runpy.run_path(str(ROOT / make[1]))["main"]
+    make_photos(bursts=160, new=40)
+    run_command(init)
+    change_recipe(Path("birds.yaml"), page)
+    small = "iterations=1 data.tuning=60 data.first_rung=20 data.heldout=60 tracking.mlflow=false"
+    sets = [f"--set={setting}" for setting in small.split()]
+    ended = []
+    for command in commands:
+        more = sets if command[1] == "tune" else ()
+        ended.append(run_command(command, *more))
+    assert " sequences prove hP " in ended[0].out
+    assert "precision hP per sequence" in ended[1].out
+    assert "per sequence is at most 0.05 with 90 % confidence" in ended[3].out
+
+    photos = pd.read_csv("june/photos.csv")
+    labels = pd.read_csv("labels.csv")
+    empty = labels["box"].isna()
+    assert set(labels["photo"]) == set(photos["file"])
+    assert set(labels.loc[empty, "placement"]) == {"Aves"}
+    assert f"{(~empty).sum()} boxes in {len(photos)} photos" in ended[-1].err
+    for name, column in (("photos", "file"), ("groups", "sequence")):
+        joined = pd.read_csv(f"labels-{name}.csv")
+        assert joined.iloc[:, 0].tolist() == list(dict.fromkeys(photos[column]))
+        assert joined["labels"].sum() == len(labels)
+        assert joined["answered"].sum() == (~empty).sum()
+
+    run_command(audit)
+    label_drawn("labels-audit.csv")
+    watched = run_command(audit).out
+    assert re.search(r"^  all +\d+ .*(holds|broken|not known yet)", watched, re.M)
+    names = run_python(page)
+    assert names["observations"]["observationID"].is_unique
+    assert set(names["observations"]["observationType"]) == {"animal", "blank", "unknown"}
+    assert len(names["occurrences"]) == len(pd.read_csv("occurrence.csv"))
+
+
+@pytest.mark.heavy
+def test_products_with_several_photos_have_one_label_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_products(60, 8)
+    init, *commands = commands_of("docs/how-to/products.md")
+    run_command(init, "--model=builtin:fieldguide")
+    assert yaml.safe_load(Path("toys.yaml").read_text())["data"]["group"] == "product"
+    small = "iterations=1 data.tuning=60 data.first_rung=20 data.heldout=60 tracking.mlflow=false"
+    sets = [f"--set={setting}" for setting in small.split()]
+    for command in commands:
+        done = run_command(command, *(sets if command[1] == "tune" else ()))
+    assert "per product is at most 0.05 in expectation" in done.err
+    products = pd.read_csv("new-groups.csv")
+    assert len(products) == 8
+    assert set(products["labels"]) == {5}
 
 
 def test_the_reference_follows_the_code(monkeypatch, capsys):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from taxtune.answers.targets import target_finder
 from taxtune.atomic import write_json, write_text
-from taxtune.classifier.classifier import COLUMNS
+from taxtune.classifier.classifier import COLUMNS, UNDETECTED
 from taxtune.classifier.loading import load_classifier
 from taxtune.classifier.scores import ScoreCalibration
 from taxtune.errors import DataError
@@ -172,6 +172,8 @@ class Watch:
     def read(self, file: Path) -> pd.DataFrame:
         """Returns the labels of a file that `classify` wrote, each with a digest of the file.
 
+        Photos without a box are not among them: the promise is about what the model was asked.
+
         Raises:
             DataError: If it cannot be read, or has labels of another tree.
         """
@@ -183,7 +185,8 @@ class Watch:
             if placement and placement not in self.nodes:
                 message = "The label is not on the tree of the promise."
                 raise DataError(message, file=file, row=line, value=placement)
-            if placement and self.is_label[self.nodes[placement]]:
+            is_asked = row.get("answer") != UNDETECTED
+            if placement and is_asked and self.is_label[self.nodes[placement]]:
                 rows.append(row)
         frame = pd.DataFrame(rows)
         if not {"image", "placement", "confidence"} <= {*frame}:

@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
 from textwrap import shorten
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from taxtune.answers.classifier_scores import few
 from taxtune.data import Example
-from taxtune.data.boxes import Boxes, cut_box, relative_box
+from taxtune.data.boxes import Box, Boxes
 from taxtune.data.context import EXIF, Variable, blank, exif_values, values_of
 from taxtune.errors import DataError, ImageError, TemplateError
 from taxtune.images import content_hash, is_image_data, load_image, store_image
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BOX",
     "COLUMNS",
+    "UNDETECTED",
     "Classification",
     "Classifier",
     "Step",
@@ -50,7 +51,7 @@ __all__ = [
 #: The column of boxes in tables of images and of labels.
 BOX = "box"
 #: What a photo without a box has as its answer and its stage.
-_UNDETECTED = "no detection"
+UNDETECTED = "no detection"
 #: The columns of a row of labels.
 COLUMNS = (
     "image",
@@ -149,7 +150,7 @@ class Classification:
     def evidence(self) -> list[tuple[int, float]]:
         """The nodes that were named, each with its weight, which sum to 1; none without an answer."""
         placed = self.placed
-        if placed is None or placed.stage == _UNDETECTED:
+        if placed is None or placed.stage == UNDETECTED:
             return []
         if placed.votes:
             return [(node, 1 / len(placed.votes)) for node in placed.votes]
@@ -317,6 +318,7 @@ class Classifier:
         classified: dict[int, Classification] = {}
         examples: dict[int, Example] = {}
         requests: list[list[Request]] = []
+        opened = lru_cache(1)(load_image)  # the boxes of a photo follow one another
         with tempfile.TemporaryDirectory(prefix="taxtune-images-") as folder:
             for i, image in enumerate(images):
                 file = None
@@ -325,14 +327,11 @@ class Classifier:
                     own_cells = cells[i] if cells else {}
                     context = self._context_of(i, file, own_cells)
                     if self.boxes is not None and BOX in own_cells:
-                        box = relative_box(file, own_cells[BOX])
+                        box = Box.parse(own_cells[BOX])
                         if box is None:
                             classified[i] = self._undetected(names[i])
                             continue
-                        if isinstance(box, ImageError):
-                            raise box
-                        whole = load_image(file)
-                        file = cut_box(whole, box, self.boxes.margin, Path(folder))
+                        file, _ = self.boxes.cut(file, opened(file), box, Path(folder))
                     example = Example(names[i], file, "", 0, content_hash(file), context)
                     own_requests, _ = self._asker.requests(self._parsed, [example])
                     requests += own_requests
@@ -356,12 +355,12 @@ class Classifier:
         """Returns the classification of a photo in which nothing was detected: it is on the root."""
         tree = self.taxonomy
         placed = PlacedAnswer(
-            answer=_UNDETECTED,
+            answer=UNDETECTED,
             node=tree.root,
             placement=tree.labels[tree.root],
             off_tree=False,
             abstained=True,
-            stage=_UNDETECTED,
+            stage=UNDETECTED,
             confidence=None,
         )
         return Classification.of(name, placed, tree, self.reliability)

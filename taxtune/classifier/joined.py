@@ -6,8 +6,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from taxtune.classifier.classifier import BOX
-from taxtune.classifier.labels import FILE
-from taxtune.data.boxes import Box, Boxes
+from taxtune.classifier.labels import FAILURE, FILE
+from taxtune.data.boxes import Boxes
 from taxtune.data.grouping import BURST, FOLDER, find_bursts
 from taxtune.policies.paths import weighted_paths
 from taxtune.progress import note
@@ -33,8 +33,8 @@ def list_boxes(listed: pd.DataFrame, boxes: Boxes | None) -> pd.DataFrame:
         boxes: Where the boxes are; None, or a column that is not there, for whole photos.
 
     Returns:
-        `listed` with `PHOTO` and `BOX`: the box, relative to the photo, None, or why it is not known.
-        Of whole photos `listed` as it is.
+        `listed` with `PHOTO`, `BOX`, and `FAILURE`: why it is not known whether there is one. Of
+        whole photos `listed` as it is.
 
     Raises:
         DataError: If a box cannot be used; it names all such boxes.
@@ -50,15 +50,12 @@ def list_boxes(listed: pd.DataFrame, boxes: Boxes | None) -> pd.DataFrame:
     photos = listed["image"].tolist()
     cells = listed[own[0]].tolist() if own else photos
     where = [f"image {i + 1}" for i in range(len(photos))]
-    parts = boxes.find(photos, listed[FILE].tolist(), cells, where)
     kept = listed.drop(columns=[*own, PHOTO], errors="ignore").to_dict("records")
     rows = []
-    for place, name, box in parts:
-        row = dict(kept[place])
-        row["image"] = name
-        row[PHOTO] = photos[place]
-        row[BOX] = str(box) if isinstance(box, Box) else box
-        rows.append(row)
+    for row, found in zip(kept, boxes.find(photos, cells, where), strict=True):
+        photo = {**row, PHOTO: row["image"], BOX: None, FAILURE: found.failure}
+        named = [{"image": name, BOX: str(box)} for name, box in found.boxes.items()]
+        rows += [photo | box for box in named or [{}]]
     return pd.DataFrame(rows, dtype=object)
 
 
@@ -81,7 +78,9 @@ def list_groups(listed: pd.DataFrame, group: str | None) -> pd.DataFrame:
     return listed.assign(group=column.replace("", None))
 
 
-def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:
+def join_labels(
+    labels: pd.DataFrame, by: str, tree: Taxonomy, threshold: float | None = None
+) -> pd.DataFrame:
     """Returns one label for all labels of a photo or a group: the deepest node of most evidence.
 
     Each answer is one vote, divided as it is among several answers or names. Where nothing was
@@ -91,6 +90,7 @@ def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:
         labels: See `label_images`.
         by: The column of the photo or the group; what has none is left out.
         tree: The label tree.
+        threshold: The share that the policy of the labels asks of a node, as the joined one does.
 
     Returns:
         The columns `by`, placement (None if nothing was answered), rank, share (the node's, of the
@@ -98,6 +98,7 @@ def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:
     """
     import pandas as pd
 
+    needed = max(_MAJORITY, threshold or 0.0)
     rows = []
     for name, own in labels.groupby(by, sort=False):
         row: dict[str, Any] = {by: name, "placement": None, "rank": None, "share": None}
@@ -105,7 +106,7 @@ def join_labels(labels: pd.DataFrame, by: str, tree: Taxonomy) -> pd.DataFrame:
         if votes:
             nodes, weights = zip(*votes, strict=True)
             paths = weighted_paths(tree, [nodes], [weights])
-            (node,), (share,) = paths.at(paths.depths(_MAJORITY))
+            (node,), (share,) = paths.at(paths.depths(needed))
             row["placement"] = "/".join(tree.path(node))
             row["rank"] = tree.ranks[node]
             row["share"] = round(float(share), 4)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taxtune import atomic
-from taxtune.classifier.classifier import BOX, COLUMNS, Classification, Classifier
+from taxtune.classifier.classifier import COLUMNS, Classification, Classifier
 from taxtune.data.names import find_file
 from taxtune.data.sources import walk_images
 from taxtune.errors import DataError, ModelError
@@ -40,8 +40,9 @@ __all__ = [
 WORKING = ("again", "why", "evidence")
 #: The columns that come after `COLUMNS` and those of the tables that name the images.
 _ENDS = ("nodes", *WORKING)
-#: The column of the images' files.
+#: The columns of the images' files, and of why some are not to be asked about.
 FILE = " file"
+FAILURE = " failure"
 FORMATS = (".csv", ".jsonl")
 
 _LOOKED_AT = 200  # rows of a table that tell its column of images; each may be looked for on disk
@@ -180,7 +181,7 @@ def label_images(
 
     Args:
         classifier: The classifier.
-        images: See `list_images`.
+        images: See `list_images`, and `list_boxes`.
         review_below: Confidence in [0, 1] below which a label is unsure.
         store: Where answers are kept and looked for first.
         write: Called with the rows of each batch as they come.
@@ -197,7 +198,7 @@ def label_images(
     """
     import pandas as pd
 
-    others = [column for column in images.columns if column not in ("image", FILE)]
+    others = [column for column in images.columns if column not in ("image", FILE, FAILURE)]
     batches: list[pd.DataFrame] = []
     answered = False
     with track("classifying", len(images)) as task:
@@ -205,15 +206,14 @@ def label_images(
             batch = images.iloc[start : start + _BATCH]
             with showing(_Notes(task.display)):
                 found = classifier.classify(batch.assign(image=batch[FILE]), store)
+            for i, reason in enumerate(batch.get(FAILURE, ())):
+                if reason:
+                    found[i] = Classification(found[i].image, failure=reason)
             _check_answering(found, most=_STOPPED if answered else 2)
             answered |= any(result.failure is None for result in found)
             rows = [_cells(result, review_below) for result in found]
             labelled = pd.DataFrame(rows, index=batch.index, dtype=object)
             labelled["image"] = batch["image"]
-            if classifier.has_boxes(batch):  # the box of a photo that failed is the reason
-                boxes = batch[BOX]
-                is_box = boxes.map(lambda box: isinstance(box, str))
-                batch = batch.assign(box=boxes.where(is_box, None))
             parts = [labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]]
             batches.append(pd.concat(parts, axis=1))
             if write is not None:

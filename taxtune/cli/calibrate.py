@@ -143,16 +143,18 @@ def calibrate(
     asked["add"] = None if add is None else read_added(add)
     if run.is_file():
         refuse_options(context, _FOR_RUNS, "a run")
+        columns = columns_of(context)
+        out = out or Path("calibration.json")
         calibrate_file(
             run,
             taxonomy,
             truth,
-            out or Path("calibration.json"),
+            out,
             force=force,
             as_json=as_json,
             confidence_level=confidence_level,
             by=by,
-            columns=columns_of(context),
+            columns=columns,
             group=group,
             group_pattern=group_pattern,
             **asked,
@@ -181,12 +183,13 @@ def calibrate(
 
 def _note_cost(work: CalibrationRun) -> None:
     calls, stored = work.cost()
-    units = "images" if work.groups.single else f"of {len(work.groups):,} groups"
-    each = f"{work.policy.samples} answer{'' if work.policy.samples == 1 else 's'}"
-    note(
-        f"{len(work.examples):,} images ({work.described}) × {each} = {calls:,} VLM calls, "
-        f"{stored:,} of them in the store; at least {work.needed:,} {units} are needed"
-    )
+    samples = work.policy.samples
+    each = "1 answer" if samples == 1 else f"{samples} answers"
+    images = f"{len(work.examples):,} images ({work.described})"
+    text = f"{images} × {each} = {calls:,} VLM calls, {stored:,} of them in the store; "
+    text += f"at least {work.needed:,} "
+    text += "images" if work.groups.single else f"of {len(work.groups):,} groups"
+    note(f"{text} are needed")
 
 
 def _print(calibration: Calibration, *, as_json: bool) -> None:

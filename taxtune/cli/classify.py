@@ -187,11 +187,8 @@ def _known(
     known = read_truth(truth, classifier.taxonomy, columns, classifier.words)
     photos = listed["photo" if classifier.has_boxes(listed) else "image"]
     matches = match_truth(photos, known, truth)
-    found = {}
-    for image, photo in zip(listed["image"], photos, strict=True):
-        if photo in matches:
-            found[image] = known[matches[photo]]
-    return found
+    pairs = zip(listed["image"], photos, strict=True)
+    return {image: known[matches[photo]] for image, photo in pairs if photo in matches}
 
 
 def _labels(
@@ -213,7 +210,7 @@ def _labels(
     asked = len(listed)
     plan = f"{asked:,} image{'' if asked == 1 else 's'}"
     if classifier.has_boxes(listed):
-        asked = int((listed["image"] != listed["photo"]).sum())
+        asked = int(listed["box"].count())
         plan = f"{asked:,} boxes in {listed['photo'].nunique():,} photos"
     if calls > 1:
         plan += f" × {calls} answers = {asked * calls:,} VLM calls"
@@ -265,7 +262,8 @@ def _write_joined(labels: pd.DataFrame, out: Path, classifier: Classifier) -> No
     for column, name in ((photo, "photos"), (group, "groups")):
         if column is not None and column in labels:
             file = _beside(out, name)
-            write_labels(join_labels(labels, column, classifier.taxonomy), file)
+            threshold = classifier.policy.threshold
+            write_labels(join_labels(labels, column, classifier.taxonomy, threshold), file)
             note(f"a label for each {column} is in {file}")
 
 
@@ -364,8 +362,11 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
     ranks = below_root["rank"].where(below_root["rank"].notna(), levels).value_counts()
     places = [f"{count:,} at {rank}" for rank, count in ranks.items()]
     images = f"{len(labels):,} image{'' if len(labels) == 1 else 's'}"
+    is_boxed = classifier.has_boxes(labels)
+    if is_boxed:
+        images = f"{labels['box'].notna().sum():,} boxes in {labels['photo'].nunique():,} photos"
     yield f"{images}: {', '.join(places) or 'none below the root'}"
-    if classifier.has_boxes(labels):
+    if is_boxed:
         empty = (labels["box"].isna() & labels["failure"].isna()).sum()
         yield f"{empty:,} photos without a box are on the root, and nothing was asked about them"
     why = labels["why"].value_counts()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class Example:
             for one of its own.
         copy_of: The id of the first image that shows the same photo; "" if it is none's copy.
         thumbnail: See `taxtune.images.Checked`; b"" until the file is read.
+        taken: When the photo was taken, by its EXIF; None where that does not say, and until then.
         cut_from: The photo that the image is cut out of; None for a whole one.
         box: The box in it, relative to the upright photo.
     """
@@ -42,6 +44,7 @@ class Example:
     group: str = ""
     copy_of: str = ""
     thumbnail: bytes = field(default=b"", repr=False, compare=False)
+    taken: datetime | None = field(default=None, repr=False, compare=False)
     cut_from: Path | None = None
     box: Box | None = None
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from taxtune.data.boxes import Box, Boxes, Part, cut_box
+from taxtune.data.boxes import Box, Boxes, Found
 from taxtune.data.context import EXIF, exif_values
 from taxtune.data.example import Example
 from taxtune.data.grouping import BURST, FOLDER, at_class, grouped
@@ -305,11 +305,10 @@ def _boxed(
     if folder is None:
         remedy = "Give `folder`, the folder to write them to."
         raise DataError("Boxes are cut out into files.", file=opened.name, remedy=remedy)
-    parts: list[Part] = []
+    found: list[Found] = []
     with problems.gathered():
-        parts += boxes.find(
+        found += boxes.find(
             names=[example.id for example in examples],
-            photos=[example.image for example in examples],
             cells=[record.cells.get(boxes.column) for record, _ in placed],
             rows=[record.where for record, _ in placed],
         )
@@ -317,32 +316,32 @@ def _boxed(
     records = []
     missed = []
     wanted: dict[Path, list[Box]] = {}
-    for part in parts:
-        photo = examples[part.place]
-        if not isinstance(part.box, Box):
+    for photo, record, of_photo in zip(examples, placed, found, strict=False):
+        for name, box in of_photo.boxes.items():
+            wanted.setdefault(photo.image, []).append(box)
+            uncut.append(replace(photo, id=name, group=photo.id, box=box))
+            records.append(record)
+        if not of_photo.boxes and of_photo.failure is None:
             missed.append(photo.target > 0)
-            continue
-        boxed = replace(photo, id=part.name, group=photo.id, cut_from=photo.image, box=part.box)
-        uncut.append(boxed)
-        records.append(placed[part.place])
-        wanted.setdefault(photo.image, []).append(part.box)
-    if parts and not uncut:
+    failed = sum(of_photo.failure is not None for of_photo in found)
+    if found and not uncut:
         raise DataError("None of the photos has a box.", file=opened.name)
-    if missed:
+    if missed or failed:
         note(
-            f"{opened.name}: {len(missed):,} photos without a box are left out, "
-            f"{sum(missed):,} of them with a label below the root"
+            f"{opened.name}: {len(missed):,} photos without a box are left out, {sum(missed):,} of "
+            f"them with a label below the root, and {failed:,} that the detector does not know"
         )
-    crops: dict[tuple[Path, Box | None], Path] = {}
+    crops: dict[tuple[Path, Box | None], tuple[Path, Box]] = {}
 
     def cut(photo: Path, image: Image.Image) -> None:
         for box in wanted[photo]:
-            crops[photo, box] = cut_box(image, box, boxes.margin, Path(folder))
+            crops[photo, box] = boxes.cut(photo, image, box, Path(folder))
 
     cut_out = []
     for example in _decoded(uncut, records, opened, skip_broken, problems, cut):
-        crop = crops[example.photo, example.box]
-        cut_out.append(replace(example, image=crop, sha256=crop.stem))
+        crop, box = crops[example.image, example.box]
+        cropped = replace(example, image=crop, sha256=crop.stem)
+        cut_out.append(replace(cropped, cut_from=example.image, box=box))
     return cut_out
 
 

@@ -140,7 +140,9 @@ def joined(examples: Sequence[Example]) -> list[Example]:
     first = list(photos.values())
     copies = {}
     groups = UnionFind()
-    for copy, original in find_copies([example.thumbnail for example in first]).items():
+    thumbnails = [example.thumbnail for example in first]
+    found_copies = find_copies(thumbnails, [example.taken for example in first])
+    for copy, original in found_copies.items():
         copies[first[copy].id] = first[original].id
         groups.union(_name(first[original]), _name(first[copy]))
     names: dict[str, str] = {}

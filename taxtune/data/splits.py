@@ -100,6 +100,7 @@ def split(
     target that has two, and so on, in an order that depends on the seed and on each example's `id`
     and target alone; a group has the target of its first image. The tuning split takes the front of
     it and the held-out split what follows. What goes over the end of a group's split is in none.
+    The tuning split begins with one image of each of its groups, so that a few show most.
     Images are read and hashed as they are drawn; content that was drawn before is passed over, so
     that a copy of a tuning image is never in the held-out split.
 
@@ -145,7 +146,18 @@ def split(
     note_repeated(repeated)
     if not are_read:
         note_copies(found)
-    return Splits(tuning=tuple(first), heldout=tuple(others))
+    return Splits(tuning=_in_rounds(first), heldout=tuple(others))
+
+
+def _in_rounds(examples: Sequence[Example]) -> tuple[Example, ...]:
+    """Returns examples in rounds, each of one image of every group that has any left."""
+    taken: Counter[str] = Counter()
+    rounds: dict[int, list[Example]] = {}
+    for example in examples:
+        rounds.setdefault(taken[example.group], []).append(example)
+        if example.group:
+            taken[example.group] += 1
+    return tuple(example for number in sorted(rounds) for example in rounds[number])
 
 
 def _groups(examples: Iterable[Example]) -> set[str]:

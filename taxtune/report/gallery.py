@@ -15,8 +15,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from taxtune.data.boxes import Box
 from taxtune.errors import TaxtuneError
@@ -208,7 +211,9 @@ def all_images(result: Result) -> dict[str, Any] | None:
     changes = {example: _changes(rows, result.contenders) for example, rows in images.items()}
     examples = sorted(images, key=lambda example: _rank(changes[example]))
     pictures = small_copies(examples, result.provenance.images)
-    photos = small_copies(examples, result.provenance.photos)
+    cut = result.provenance.photos
+    whole = {example: photo for example, (photo, _) in cut.items()}
+    photos = small_copies(examples, whole, {example: box for example, (_, box) in cut.items()})
     subjects = result.contenders or tuple(held.name for held in result.heldout)
     cards = []
     known: list[Facts] = []
@@ -349,15 +354,16 @@ def _filters(known: Sequence[Facts], pairs: Mapping[str, str]) -> list[dict[str,
 
 
 def small_copies(
-    wanted: Sequence[str], files: Mapping[str, str | tuple[str, Box]]
+    wanted: Sequence[str], files: Mapping[str, str], boxes: Mapping[str, Box] | None = None
 ) -> dict[str, str]:
     """Returns small copies of images by example, of as many of the first as there is room for.
 
     Args:
         wanted: Examples, the most important first.
-        files: Image files by example, of photos with the box to draw; examples without a file that
-            can be read have no copy.
+        files: Image files by example; examples without a file that can be read have no copy.
+        boxes: The boxes to draw, by example.
     """
+    drawn = boxes or {}
     copies: dict[str, str] = {}
     used = 0
     side = _SIDE if len(wanted) <= _FEW else _SMALL_SIDE
@@ -365,7 +371,8 @@ def small_copies(
     with ThreadPoolExecutor(4) as pool:
         for start in range(0, len(wanted), _BATCH):
             batch = [example for example in wanted[start : start + _BATCH] if example in files]
-            pictures = pool.map(lambda example: _small_copy(files[example], side), batch)
+            paths = [Path(files[example]) for example in batch]
+            pictures = pool.map(thumbnail, paths, repeat(side), map(drawn.get, batch))
             for example, picture in zip(batch, pictures, strict=True):
                 if picture is None:
                     continue
@@ -374,13 +381,6 @@ def small_copies(
                     return copies
                 copies[example] = picture
     return copies
-
-
-def _small_copy(file: str | tuple[str, Box], side: int) -> str | None:
-    if isinstance(file, str):
-        return thumbnail(Path(file), side)
-    path, box = file
-    return thumbnail(Path(path), side, Box(*box))
 
 
 def thumbnail(path: Path, side: int = _SIDE, box: Box | None = None) -> str | None:
@@ -393,9 +393,7 @@ def thumbnail(path: Path, side: int = _SIDE, box: Box | None = None) -> str | No
 
 @lru_cache(1024)  # traces and tables of every template show the same images
 def small_jpeg(path: Path, side: int, box: Box | None = None) -> bytes | None:
-    """Returns a small copy of an image as a JPEG file, or None if it cannot be read any more.
-
-    A box of it is drawn.
+    """Returns a small copy of an image, with a box, as a JPEG file; None if it cannot be read any more.
 
     The scores do not depend on the picture, and the run has read it before: a report without it is
     still true.
@@ -408,12 +406,9 @@ def small_jpeg(path: Path, side: int, box: Box | None = None) -> bytes | None:
         return None
     picture.thumbnail((side, side))
     if box is not None:
-        left = box.x * picture.width
-        top = box.y * picture.height
-        right = left + box.width * picture.width
-        bottom = top + box.height * picture.height
+        corners = np.reshape(box, (2, 2)).cumsum(axis=0) * picture.size
         pen = ImageDraw.Draw(picture)
-        pen.rectangle((left, top, right, bottom), outline=_OUTLINE, width=2)
+        pen.rectangle(corners.ravel().tolist(), outline=_OUTLINE, width=2)
     picture.info = {}  # Pillow would write a file's comment again
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=80, optimize=True)

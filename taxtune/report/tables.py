@@ -48,7 +48,6 @@ def candidate_table(run: TuneResult) -> Table:
     """Returns the candidates, the most careful first, with role and prompt in the last two columns."""
     records = {record.iteration: record for record in run.iterations}
     rows: list[dict[str, Cell]] = []
-    per = "" if run.selection is None else per_unit(run.selection.unit)
     for each in run.shortlist:
         record = records[each.iteration]
         outcomes = each.outcomes
@@ -57,15 +56,16 @@ def candidate_table(run: TuneResult) -> Table:
         row["wrong"] = outcomes.wrong
         row["general"] = outcomes.general
         row["exact"] = outcomes.exact
-        row |= outcomes.nothing
         row["of"] = outcomes.images
-        bound = f"hP{per} ({100 * each.confidence:g} % bound)"
+        bound = f"hP ({100 * each.confidence:g} % bound)"
         row[bound] = f"{number(each.hp)} (≥ {number(each.low)})"
         row["proven"] = proof_in_words(each)
         row["it is"] = role_of(run, each.iteration)
         row["prompt"] = record.prompt or record.template or ""
         rows.append(row)
-    title = "Candidates, by their tuning images (* the run's choice)"
+    per = "" if run.selection is None else per_unit(run.selection.unit)
+    measured = f", hP{per}" if per else ""
+    title = f"Candidates, by their tuning images{measured} (* the run's choice)"
     return Table.from_records("candidates", title, rows)
 
 

@@ -14,7 +14,7 @@ from taxtune.data import Example
 from taxtune.data.context import blank
 from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
-from taxtune.metrics.groups import Groups, unit_name
+from taxtune.metrics.groups import Groups, unit_of
 from taxtune.metrics.information import leaf_information
 from taxtune.models import AnswerStore, Model, make_model
 from taxtune.policies import (
@@ -231,7 +231,7 @@ class CalibrationRun:
     @cached_property
     def guarantee(self) -> RiskGuarantee:
         """What is to be promised, by the name of a group of the run's data."""
-        return replace(self._asked, unit=unit_name(self.settings.data.group))
+        return replace(self._asked, unit=unit_of(self.settings.data.group, self.groups) or "image")
 
     @cached_property
     def groups(self) -> Groups:

@@ -56,6 +56,14 @@ def test_a_second_draw_takes_other_images_until_none_is_left():
     assert watch.drawn["weight"].tolist() == pytest.approx([1] * len(watch.drawn))
 
 
+def test_photos_that_nothing_was_asked_about_are_not_drawn(tmp_path):
+    rows = {"image": ["1.jpg#1", "2.jpg"], "placement": ["life", "life"], "confidence": [1, 1]}
+    table = pd.DataFrame({**rows, "answer": ["a life form", "no detection"]})
+    table.to_csv(tmp_path / "labels.csv", index=False)
+    watch, _ = drawn_from(np.ones(1), 1, 0)
+    assert watch.read(tmp_path / "labels.csv")["image"].tolist() == ["1.jpg#1"]
+
+
 @pytest.mark.parametrize("confidences", [np.full(3, np.nan), np.ones(3), np.array([0.0, 1, 0.5])])
 def test_few_images_are_all_drawn(confidences):
     drawn = drawn_from(confidences, 60, 1)[0].drawn

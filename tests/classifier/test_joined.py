@@ -66,6 +66,13 @@ def test_animals_of_two_kinds_are_what_they_share():
     assert names(joined(owl, [(CAT, 1.0)])) == "animal"
 
 
+def test_a_policy_asks_as_much_of_a_joined_label_as_of_each():
+    unsure = [(ROOT, 0.2), (BIRD, 0.2), (OWL, 0.6)]
+    for threshold, name in ((None, "owl"), (0.3, "owl"), (0.7, "bird"), (0.9, "animal")):
+        (row,) = join_labels(labels(unsure), "photo", TREE, threshold).to_dict("records")
+        assert names(row) == name
+
+
 @given(trees(), st.data())
 def test_one_answer_is_its_own_label(tree, data):
     node = data.draw(st.integers(0, len(tree) - 1))

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import json
 
+import pandas as pd
 import pytest
 from PIL import Image
 
 import taxtune
-from taxtune.data.boxes import Box, cut_box
+from taxtune.data.boxes import Box, Boxes
 from taxtune.fieldguide import MANIFEST_FILE
 from taxtune.images import load_image
 from taxtune.serving.pyfunc import ServedClassifier
 from taxtune.taxonomy import read_taxonomy
+from taxtune.tuning.calibrate import CalibrationRun
 from taxtune.tuning.run_folder import read_result
 from tests.cli.commands import run_captured, run_well
 from tests.serving.samples import in_base64
@@ -92,6 +94,7 @@ def test_new_photos_have_a_label_for_each_box_photo_and_group(made):
     )
     assert done.code == 0, done.err
     assert "30 boxes in 30 photos" in done.err
+    assert "taxtune: 30 boxes in 30 photos: " in done.err
     assert "10 photos without a box are on the root" in done.err
     rows = table(made / "new.csv")
     assert list(rows[0])[-4:] == ["label", "burst", "photo", "box"]
@@ -127,7 +130,8 @@ def test_a_table_may_have_the_boxes_and_the_truth(made):
     assert "3 images with a true label" in done.err
     lines = list(csv.DictReader(done.out.splitlines()))
     assert [line["image"] for line in lines] == ["photos/0.jpg#1", "photos/1.jpg#1", "photos/2.jpg"]
-    assert [line["box"] for line in lines] == [box, box, ""]
+    assert [line["box"] for line in lines] == [box, "10,26,200,195", ""]
+    assert lines[1]["placement"] == table(made / "new.csv")[2]["placement"]
     write(made / "bad.csv", *rows, ("photos/2.jpg", "1,2,3"))
     done = run_captured("classify", "run", "bad.csv", folder=made)
     assert done.code == 2
@@ -141,6 +145,60 @@ def test_whole_photos_are_labelled_with_a_note(made):
     assert len(done.out.splitlines()) == 2
 
 
+def test_photos_that_the_detector_did_not_see_have_no_label(made):
+    content = json.loads((made / "md.json").read_text())
+    content["images"][1] = {"file": "photos/1.jpg", "failure": "image access"}
+    del content["images"][4]
+    (made / "failing.json").write_text(json.dumps(content))
+    known = [f"photos/{number}.jpg" for number in (0, 1, 2, 4)]
+    write(made / "four.csv", ("image",), *zip(known, strict=True))
+    done = run_captured(
+        "classify",
+        "run",
+        "four.csv",
+        "--boxes=failing.json",
+        "--truth=photos.csv",
+        "--out=four-labels.csv",
+        folder=made,
+    )
+    assert done.code == 0, done.err
+    assert "1 photos without a box are on the root" in done.out + done.err
+    assert "2 failed" in done.out + done.err
+    rows = {row["image"]: row for row in table(made / "four-labels.csv")}
+    assert [*rows] == ["photos/0.jpg#1", "photos/0.jpg#2", *known[1:]]
+    assert rows["photos/1.jpg"]["failure"] == "The detector failed: image access"
+    assert rows["photos/4.jpg"]["failure"] == "The detector's file does not name the photo."
+    review = {row["image"]: row["why"] for row in table(made / "four-labels-review.csv")}
+    assert [image for image, why in review.items() if why == "failed"] == [known[1], known[3]]
+    assert known[2] not in review
+    photos = {row["photo"]: row["placement"] for row in table(made / "four-labels-photos.csv")}
+    assert [bool(photos[photo]) for photo in known] == [True, False, True, False]
+
+
+def test_a_photo_is_read_once_for_all_its_boxes(made, monkeypatch):
+    loaded = taxtune.load_classifier(made / "run")
+    read = []
+    monkeypatch.setattr(
+        "taxtune.classifier.classifier.load_image",
+        lambda file: read.append(file.name) or load_image(file),
+    )
+    names = ["0.jpg", "0.jpg", "1.jpg"]
+    files = [str(made / "photos" / name) for name in names]
+    boxes = ["0.02,0.1,0.4,0.75", "0.52,0.1,0.4,0.75", "0.02,0.1,0.4,0.75"]
+    found = loaded.classify(pd.DataFrame({"image": files, "box": boxes}))
+    assert all(result.answer for result in found)
+    assert read == ["0.jpg", "1.jpg"]
+
+
+def test_boxes_are_promised_per_photo_where_the_data_have_no_groups(made):
+    calibrator = CalibrationRun(made / "run", risk=0.5)
+    assert calibrator.guarantee.unit == "burst"
+    without = CalibrationRun(made / "run", risk=0.5)
+    without.settings = calibrator.settings.changed({"data.group": None})
+    without.examples = calibrator.examples
+    assert without.guarantee.unit == "photo"
+
+
 def test_a_run_is_calibrated_on_boxes(made):
     done = run_captured("calibrate", "run", "--risk=0.5", "--samples=2", folder=made)
     assert done.code == 0, done.err
@@ -151,7 +209,7 @@ def test_a_request_may_have_a_box(made, tmp_path):
     served = ServedClassifier(taxtune.load_classifier(made / "run"), content_only=True)
     photo = made / "photos" / "0.jpg"
     image = in_base64(photo)
-    crop = cut_box(load_image(photo), Box(0.02, 0.1, 0.4, 0.75), 0.1, tmp_path)
+    crop, _ = Boxes().cut(photo, load_image(photo), Box(0.02, 0.1, 0.4, 0.75), tmp_path)
     cells = [{"box": "0.02,0.1,0.4,0.75"}, {"box": None}, {"box": "0,0,900,9"}]
     boxed, empty, bad = served.rows([image] * 3, cells)
     (cut,) = served.rows([in_base64(crop)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 from taxtune.data import load_examples, split
 from taxtune.data.boxes import Boxes
@@ -26,7 +26,8 @@ def found(tmp_path, images):
         files.append(tmp_path / f"{number}.{ending}")
         image.save(files[-1], **options)
     checked = check_images(files)
-    return find_copies([checked[file].thumbnail for file in files])
+    thumbnails = [checked[file].thumbnail for file in files]
+    return find_copies(thumbnails, [checked[file].taken for file in files])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -63,6 +64,18 @@ def test_a_thing_in_a_fixed_scene_is_no_copy_of_the_empty_scene(tmp_path):
     animal = empty.copy()
     animal.paste("black", (200, 100, 264, 140))
     assert found(tmp_path, [(empty, "png", {}), (animal, "png", {})]) == {}
+
+
+def test_photos_of_two_times_are_no_copies_however_alike(tmp_path):
+    empty = scene(3)
+    images = [(empty, "png", {})]
+    for minute in (0, 1, 0):
+        exif = Image.Exif()
+        times = exif.get_ifd(ExifTags.IFD.Exif)
+        times[ExifTags.Base.DateTimeOriginal] = f"2026:05:01 06:{minute:02d}:00"
+        images.append((empty, "jpg", {"exif": exif}))
+    assert found(tmp_path, images[1:]) == {2: 0}
+    assert found(tmp_path, images) == {1: 0, 2: 0, 3: 0}  # saved without its time
 
 
 def test_small_steps_do_not_make_one_group(tmp_path):
