@@ -179,15 +179,15 @@ def calibrate_scores(
         truth: The label of each image: a file, a `DataFrame` or records, with a column of images
             and one of labels.
         risk: What to keep, in (0, 1).
-        confidence_level: How often that holds, as `promise` and `rank` in `taxtune.calibrate`.
+        confidence_level: How often that holds, in (0, 1); see `taxtune.calibrate`.
         by: A rank of the tree, or a depth below the root: groups of enough images get a threshold
             of their own.
         columns: Those of "image", "label", "score" and "truth" (the labels of `truth`) that cannot
             be told.
         promise: What is at most `risk`: "hp" or "labels".
         rank: The rank, or the depth, from which on a node is a label.
-        group: A column of either table, or both, with the group of each image: a burst, a patient, a product.
-            Each group counts once; an image without one is a group of its own.
+        group: A column of any of the tables with the group of each image: a burst, a patient, a
+            product. Each group counts once; an image without one is a group of its own.
         group_pattern: In place of a column, a regular expression that finds the group in the name
             of each image: its first bracket, or all that it matches.
         add: Further truths, in the columns image, label and that of groups.
@@ -212,46 +212,46 @@ def calibrate_scores(
     names = match_truth(found.images, labels, source)
     both = [i for i, image in enumerate(found.images) if image in names]
     without_scores = sorted(labels.keys() - names.values())
-    if len(both) < len(found.images):
-        unknown = [image for image in found.images if image not in names]
-        counts = f"{len(unknown):,} of {len(found.images):,}"
-        note(f"{counts} images with scores have no label: {few(unknown)}")
-    if without_scores:
-        counts = f"{len(without_scores):,} of {len(labels):,}"
-        note(f"{counts} images with a label have no scores: {few(without_scores)}")
+    unknown = [image for image in found.images if image not in names]
+    _note_some(unknown, len(found.images), "images with scores have no label")
+    _note_some(without_scores, len(labels), "images with a label have no scores")
     images = tuple(found.images[i] for i in both)
     target = np.array([labels[names[image]] for image in images])
+    used = Scores(images, found.nodes[both], found.weights[both])
     groups = None
     if group is not None:
         of_images = _groups_in_tables(tables, group)
-        groups = [of_images.get(names[image]) or of_images.get(image, "") for image in images]
+        groups = []
+        for image in images:
+            name = of_images.get(names[image])
+            groups.append(name or of_images.get(image, ""))
         asked = replace(asked, unit=unit_name(group))
     elif group_pattern is not None:
         groups = _groups_in_names(images, group_pattern)
         asked = replace(asked, unit="group")
-    if groups and "" in groups:
-        alone = f"{groups.count(''):,} of {len(groups):,} images"
-        note(f"{alone} have no {asked.unit}, and each of them counts by itself")
-    return guaranteed(
-        tree,
-        Scores(images, found.nodes[both], found.weights[both]),
-        target,
-        asked,
-        by,
-        groups,
-        source=source,
-        missing=len(without_scores),
-    )
+    if groups is not None:
+        alone = [image for image, name in zip(images, groups, strict=True) if not name]
+        _note_some(alone, len(images), f"images have no {asked.unit} and count by themselves")
+    missing = len(without_scores)
+    return guaranteed(tree, used, target, asked, by, groups, source, missing)
+
+
+def _note_some(some: Sequence[str], of: int, what: str) -> None:
+    """Notes what some of so many images are, if there are any."""
+    if some:
+        note(f"{len(some):,} of {of:,} {what}: {few(some)}")
 
 
 def _groups_in_tables(
     tables: Iterable[tuple[Source, Mapping[str, str | None]]], column: str
 ) -> dict[str, str]:
     """Returns the groups of images of all tables that have the column."""
-    found = [read_groups(table, column, columns) for table, columns in tables]
-    if not any(found):
+    groups: dict[str, str] = {}
+    for table, columns in tables:
+        groups |= read_groups(table, column, columns)
+    if not groups:
         raise TaxtuneError("No file has the column of groups.", value=column)
-    return {image: name for groups in found for image, name in groups.items() if name}
+    return groups
 
 
 def _groups_in_names(images: Sequence[str], pattern: str) -> list[str]:
@@ -303,21 +303,24 @@ def guaranteed(
     levels = judge(paths)
     best = weighted_paths(tree, scores.best()[order, np.newaxis])
     compared = {"argmax": judge(best, thresholds=[1.0])[1]}
-    for name, threshold in _CONSTANTS.items():
-        compared[name] = judge(paths, thresholds=[threshold])[1]
+    for name, constant in _CONSTANTS.items():
+        compared[name] = judge(paths, thresholds=[constant])[1]
     own = {}
     if by is not None:
-        own = _own_thresholds(tree, paths, target, promise, names[order], str(by))
+        by = str(by)
+        own = _own_thresholds(tree, paths, target, promise, names[order], by)
+    promised = asdict(replace(promise, images=len(target)))
+    threshold = last_kept(levels).threshold
     return ScoreCalibration(
-        **asdict(replace(promise, images=len(target))),
-        threshold=last_kept(levels).threshold,
+        **promised,
+        threshold=threshold,
         levels=levels,
         units=len(grouped),
         missing=missing,
         source=source,
         needed=promise.fewest(tree),
         compared=compared,
-        by=None if by is None else str(by),
+        by=by,
         groups=own,
         labels=scores.nodes.shape[1] - 1,
         taxonomy=tree_columns(tree),
@@ -333,8 +336,8 @@ def _own_thresholds(
     by: str,
 ) -> dict[str, GroupThreshold]:
     """Returns the thresholds of predicted groups of enough images, and of all others together."""
-    nodes = _grouped(tree, paths, by)
     needed = promise.fewest(tree)
+    nodes = _grouped(tree, paths, by)
     large = []
     for node in np.unique(nodes[nodes >= 0]).tolist():
         if len(Groups.of(names[nodes == node].tolist())) >= needed:
@@ -345,7 +348,8 @@ def _own_thresholds(
         own = nodes == node
         groups = Groups.of(names[own].tolist())
         if len(groups) >= needed:
-            levels = threshold_levels(tree, paths.select(own), target[own], promise, groups)
+            paths_of_own = paths.select(own)
+            levels = threshold_levels(tree, paths_of_own, target[own], promise, groups)
             name = _ELSEWHERE if node < 0 else "/".join(tree.path(node))
             thresholds[name] = GroupThreshold(groups.numbers.size, last_kept(levels))
     return thresholds

@@ -50,7 +50,8 @@ def label_text(value: object) -> str:
     null are no labels.
     """
     if isinstance(value, datetime.date):
-        return value.isoformat().removesuffix("T00:00:00")
+        is_missing = value != value  # pandas' NaT
+        return "" if is_missing else value.isoformat().removesuffix("T00:00:00")
     if isinstance(value, bool) or not isinstance(value, str | numbers.Real) or value != value:
         return ""
     text = str(value).strip()

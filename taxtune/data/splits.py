@@ -264,9 +264,12 @@ def _too_few(tuning: int, heldout: int, there: int, examples: Sequence[Example])
     total = tuning + heldout
     fitting = max(1, round(there * tuning / total)) if tuning else 0
     example = f", for example {fitting} and {there - fitting}" if there >= 2 else ""
+    remedy = f"Ask for smaller splits (at most {there} in all{example}) or add images."
+    if groups:  # which sizes there are depends on those of the groups
+        remedy = "Ask for a smaller tuning split, or add images of other groups."
     verb = "is" if there == 1 else "are"
     return DataError(
         f"The tuning split of {tuning} and the held-out split of {heldout} need {total} different "
         f"images, but there {verb} {there}.{grouped}",
-        remedy=f"Ask for smaller splits (at most {there} in all{example}) or add images.",
+        remedy=remedy,
     )

@@ -23,7 +23,7 @@ from taxtune.policies.allowed import Checklist, read_checklist
 from taxtune.policies.paths import IntArray
 from taxtune.progress import note
 from taxtune.recipe import Recipe
-from taxtune.settings import BudgetSettings
+from taxtune.settings import BudgetSettings, LabelWords
 from taxtune.tables import column_key
 from taxtune.taxonomy import Domain, Taxonomy
 from taxtune.tuning.asker import Asker
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Experiment", "checklist_notes", "make_checklist", "make_rungs"]
 
 # What a recipe says of images and trees that holds for those given in their place, too.
-_KEPT = {"tuning", "heldout", "first_rung", "group", "context"}
+_KEPT = {"tuning", "heldout", "first_rung", "group", "context", *LabelWords.model_fields}
 _KEPT |= {"root", "domain", "frequencies", "allowed"}
 
 

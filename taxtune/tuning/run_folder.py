@@ -76,8 +76,9 @@ _FREE = (
     "vlm.concurrency",
     "vlm.max_retries",
 )
-# What a recipe says of the part of a tree, and of images, holds for those in their place, too.
-_KEPT = ("root", "domain", "allowed", "context")
+# What a record says of the part of a tree, and of images, holds for those in their place, too, but
+# for what they were.
+_REPLACED = ("kind", "path", "frequencies")
 #: Stand-ins for groups that a recipe has to have, and that objects replace or that are not needed.
 STAND_INS: Mapping[str, Mapping[str, Any]] = {
     "taxonomy": {"path": "builtin:fieldguide"},
@@ -452,7 +453,7 @@ def recipe_of(result: TuneResult, *, given: Collection[str] = ()) -> Recipe:
         for group in python | {"proposer", "objective"}:
             settings = data.pop(group, None) or {}
             if group in STAND_INS:
-                kept = {key: value for key, value in settings.items() if key in _KEPT}
+                kept = {key: settings[key] for key in settings if key not in _REPLACED}
                 data[group] = {**STAND_INS[group], **kept}
         return Recipe.model_validate(data).from_file(None if source is None else Path(source))
     except (YAMLError, RecursionError, TypeError, ValueError) as error:

@@ -53,6 +53,8 @@ def test_frames_have_groups_too(tmp_path):
     paths = [str(tmp_path / "a.png"), str(tmp_path / "b.png")]
     frame = pd.DataFrame({"image": paths, "label": "wren", "patient": [3, float("nan")]})
     assert list(groups(frame, "patient").values()) == ["3", ""]
+    frame["visit"] = pd.to_datetime(["2026-05-01", None])
+    assert list(groups(frame, "visit").values()) == ["2026-05-01", ""]
 
 
 def test_a_column_that_there_is_not(tmp_path):

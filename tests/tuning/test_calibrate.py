@@ -134,9 +134,12 @@ def test_the_winner_is_calibrated_on_images_of_neither_split(run, caplog):
     assert json.loads((run / "calibration.json").read_text())["threshold"] == found.threshold
 
 
-def test_images_of_a_run_count_by_group(tmp_path):
-    parts = toy(tmp_path, *SMALL, "data.group=burst", vlm=Wavering())
+@pytest.mark.parametrize("in_python", [False, True])
+def test_images_of_a_run_count_by_group(tmp_path, in_python):
     manifest = tmp_path / "in" / "manifest.csv"
+    given = {"examples": manifest} if in_python else {}
+    settings = ("data.group=burst", "data.nothing=[scarlet]")
+    parts = toy(tmp_path, *SMALL, *settings, vlm=Wavering(), **given)
     head, *rows = manifest.read_text().splitlines()
     lines = [f"{head},burst"]
     for number, row in enumerate(rows):
@@ -144,6 +147,8 @@ def test_images_of_a_run_count_by_group(tmp_path):
     manifest.write_text("\n".join(lines) + "\n")
     tuned(parts)
     work = CalibrationRun(tmp_path / "run", risk=0.4, samples=4, vlm=Wavering())
+    # What the recipe says of images holds for those that are given in Python.
+    assert work.settings.data.nothing == ("scarlet",)
     bursts = {example.group for example in work.examples}
     found = work.run()
     assert found.images > found.units == len(bursts)
