@@ -10,6 +10,7 @@ empty frames of a camera are alike, which tell by their times that they are seve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -44,20 +45,22 @@ def find_copies(thumbnails: Sequence[bytes], taken: Sequence[datetime | None]) -
     levels -= levels.mean()  # so that squares are small, and their differences exact
     values = levels.reshape(count, -1)
     squares = np.square(values).mean(axis=1)
+    times = np.array([math.nan if time is None else time.timestamp() for time in taken])
+    is_first = np.ones(count, dtype=bool)
     for start in range(0, count, _BLOCK):
         block = slice(start, start + _BLOCK)
         products = values[block] @ values[: block.stop].T / values.shape[1]
         gaps = squares[block, None] + squares[: block.stop] - 2 * products
         least = np.minimum(contrast[block, None], contrast[: block.stop])
         near = (gaps < np.square(_MEAN * least)) & (least >= _PLAIN)
-        for row, first in np.argwhere(near).tolist():
+        near &= is_first[: block.stop]
+        near &= ~(np.abs(times[block, None] - times[: block.stop]) > 0)
+        for row, first in np.argwhere(np.tril(near, start - 1)).tolist():
             image = start + row
-            if first >= image or first in found or image in found:
-                continue
-            times = {taken[image], taken[first]} - {None}
-            if len(times) == 2:
+            if image in found or not is_first[first]:
                 continue
             widest = np.abs(values[image] - values[first]).max()
             if widest < _WIDEST * least[row, first]:
                 found[image] = first
+                is_first[image] = False
     return found
