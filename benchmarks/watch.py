@@ -1,6 +1,7 @@
 """How soon a promise that is broken is found, and how often one that is kept is called broken.
 
-Run `python benchmarks/watch.py`. 10,000 images pass, of each pool of 20 one is labelled: 500 labels.
+Run `python benchmarks/watch.py`. 10,000 images pass, in random order within each hundred, of which
+the first five that are drawn are labelled.
 Wrong labels cost .2, .4 or .6, as the losses of a bird classifier's labels do. The mean loss is .02
 and, with a shift, .06 from image 3,000 on, with the same confidences as before: the classifier does
 not notice. Confidences tell how likely a label was wrong before the shift, or nothing.
@@ -17,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from taxtune.audit.watch import pool_chances
-from taxtune.metrics.evidence import HEAVIEST, weigh_evidence
+from taxtune.audit.watch import draw_weights
+from taxtune.metrics.evidence import weigh_evidence
 from taxtune.report.output import Table
 
-IMAGES, POOL, SHIFT = 10_000, 20, 3_000
-LABELS, FIRST = IMAGES // POOL, SHIFT // POOL
+IMAGES, BATCH, EACH, SHIFT = 10_000, 100, 5, 3_000
+LABELS, FIRST = EACH * IMAGES // BATCH, EACH * SHIFT // BATCH
 RISK, SHIFTED = 0.02, 0.06
 LEVEL = 0.1
 WITHIN = 250
@@ -57,13 +58,13 @@ def world(rng: np.random.Generator, *, informed: bool, shift: bool) -> tuple[Flo
     if shift:
         chance = np.concatenate([chance[:SHIFT], shifted(chance)[SHIFT:]])
     is_wrong = rng.random(IMAGES) < chance
-    losses = (is_wrong * rng.choice(SIZES, IMAGES, p=SHARES)).reshape(-1, POOL)
-    chances = pool_chances(confidence.reshape(-1, POOL))
-    drawn = (chances.cumsum(axis=1) < rng.random((LABELS, 1))).sum(axis=1)
-    drawn = np.minimum(drawn, POOL - 1)
-    labels = np.arange(LABELS)
-    weights = 1 / (POOL * chances[labels, drawn])
-    return losses[labels, drawn], weights, losses[:, 0]
+    losses = (is_wrong * rng.choice(SIZES, IMAGES, p=SHARES)).reshape(-1, BATCH)
+    weights = draw_weights(confidence).reshape(-1, BATCH)
+    is_drawn = rng.random(weights.shape) < 0.5 / weights
+    drawn = (~is_drawn).argsort(axis=1, kind="stable")[:, :EACH]
+    of_drawn = np.take_along_axis(losses, drawn, axis=1).ravel()
+    weights = np.take_along_axis(weights, drawn, axis=1).ravel()
+    return of_drawn, weights, losses[:, :EACH].ravel()
 
 
 def watched(losses: FloatArray, weights: FloatArray, promise: float) -> NDArray[np.bool_]:
@@ -72,9 +73,8 @@ def watched(losses: FloatArray, weights: FloatArray, promise: float) -> NDArray[
 
 
 def single_bet(losses: FloatArray, promise: float) -> NDArray[np.bool_]:
-    """Tells so by one stake, of an eighth of the largest, from the first label on."""
-    stake = 1 / 8 / (HEAVIEST * promise)
-    return np.cumprod(1 + stake * (losses - promise)) >= 1 / LEVEL
+    """Tells so by one stake, the middle one of the watch, from the first label on."""
+    return np.cumprod(1 + 2 * (losses - promise)) >= 1 / LEVEL
 
 
 def bounded(losses: FloatArray, promise: float, every: int) -> NDArray[np.bool_]:

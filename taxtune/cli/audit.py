@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from taxtune.cli.printing import note_arbiter, refuse_options
-from taxtune.cli.watch import watch_labels
 from taxtune.errors import DataError, command
 from taxtune.options import (
     ANSWERS_HELP,
@@ -112,7 +111,7 @@ def audit(
 
     if of is not None:
         refuse_options(context, _FOR_ANSWERS, "answers")
-        watch_labels(Path(source), of, n, by, group, as_json=as_json)
+        _watch(Path(source), of, n, by, group, as_json=as_json)
         return
     refuse_options(context, ("by", "group"), "labels, with --of")
     placing = _placing(source, taxonomy, similarity)
@@ -177,6 +176,44 @@ def _sum_up(
     if count:
         enrich = command("taxonomy", "enrich", placing.file, "--apply", aliases)
         note(f"{count:,} aliases would place more answers right; to add them, run: {enrich}")
+
+
+def _watch(
+    file: Path, classifier: Path, n: int, by: str | None, group: str | None, *, as_json: bool
+) -> None:
+    """Takes over the truths of drawn images, says what they show, and draws up to n further ones."""
+    from taxtune.audit.watch import Watch
+    from taxtune.report.output import StudyReport, Table, publish
+    from taxtune.tracking.curve import log_evidence
+
+    watch = Watch.of(classifier)
+    labels = watch.read(file)
+    asked = file.with_name(f"{file.stem}-audit.csv")
+    if asked.exists():
+        watch = watch.take(asked, labels)
+    rows = watch.verdicts(by)
+    own = watch.of_labels(labels)
+    is_settled = len(own) > 0 and rows[:1] != [] and rows[0]["promise"] in ("broken", "holds")
+    if not is_settled and (own["truth"] != "").all():
+        watch = watch.draw(labels, n, group)
+    unlabelled = watch.save(asked, labels)
+    if rows:
+        evidence = watch.weigh(watch.labelled)
+        log_evidence(classifier, evidence.broken.tolist(), watch.file.stem[-8:])
+    notes = [f"On images like those of the calibration {watch.promise}."]
+    digits = {"evidence: broken": 2, "evidence: holds": 2}
+    table = Table.from_records("watch", "watch", rows, digits=digits, notes=notes)
+    publish(StudyReport("audit", "", {}, (table,)), out=None, as_json=as_json)
+    broken = watch.broken()
+    if broken is not None:
+        note(broken[0])
+    elif not is_settled and not unlabelled:
+        note(f"no image is left to draw from {file}; labels of further images go on with the watch")
+    if unlabelled:
+        note(
+            f"{unlabelled:,} images in {asked} have no truth yet: write what each shows into the "
+            "column truth, then run the command again"
+        )
 
 
 def _judge(name: str, api_base: str | None, concurrency: int) -> Model:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from taxtune.cli.printing import print_json, refuse_existing, tell
-from taxtune.cli.watch import tell_broken
 from taxtune.errors import DataError
 from taxtune.options import opt
 from taxtune.progress import note
@@ -259,6 +258,7 @@ def classify_file(
     import pandas as pd
 
     from taxtune.answers.classifier_scores import read_truth
+    from taxtune.audit.watch import tell_broken
     from taxtune.classifier.labels import csv_of, label_cells, write_labels
     from taxtune.classifier.scores import ScoreCalibration
     from taxtune.classifier.truth import compare_labels

@@ -23,7 +23,6 @@ from taxtune.cli.classifier_scores import (
     tell_truth,
 )
 from taxtune.cli.printing import note_arbiter, refuse_existing, refuse_options, tell
-from taxtune.cli.watch import OnBrokenOption, tell_broken
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.options import ForceOption, opt
 from taxtune.progress import note
@@ -87,6 +86,10 @@ ReviewBelowOption = Annotated[
         min=0,
         max=1,
     ),
+]
+OnBrokenOption = Annotated[
+    Literal["say", "back-off"],
+    opt("Where the promise is broken: say so, or go up to the deepest rank where it is not."),
 ]
 TruthOption = Annotated[
     Path | None,
@@ -287,6 +290,7 @@ def named_classifier(
     Raises:
         TaxtuneError: If there is none, or it cannot be so.
     """
+    from taxtune.audit.watch import tell_broken
     from taxtune.classifier import load_classifier
     from taxtune.policies import Single
     from taxtune.recipe_file import parse_override

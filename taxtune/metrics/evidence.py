@@ -4,11 +4,10 @@ Bets are placed on every loss (Waudby-Smith and Ramdas 2024, "Estimating means o
 variables by betting", JRSS B 86(1)): some gain where losses are above the promise, some where they
 are below. Their capital is 1 at first. As long as the mean of each next loss, whatever came before,
 is on the other side of the promise, it ever reaches 1/δ with probability at most δ (Ville), so that
-to look early or often costs nothing (Ramdas et al. 2023, "Game-theoretic statistics and safe
-anytime-valid inference", Statistical Science 38(4)).
+to look early or often costs nothing.
 
-The bets against a promise that was kept for long would have lost most before it is broken. So they
-are spread over all labels at which they may begin, with shares that add up to 1 (Shin, Ramdas and
+Bets against a promise that was kept for long would have lost most before it is broken. So they are
+spread over all labels at which they may begin, with shares that add up to 1 (Shin, Ramdas and
 Rinaldo 2024, "E-detectors", NEJSDS 2(2)): still one capital of 1, for which the same holds.
 """
 
@@ -21,15 +20,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["HEAVIEST", "Evidence", "weigh_evidence"]
+__all__ = ["Evidence", "weigh_evidence"]
 
 FloatArray = NDArray[np.float64]
 
-#: The largest weight of a loss.
-HEAVIEST = 4 / 3
-# Stakes, as shares of those that could lose all. Each has an equal part of the capital.
-_AGAINST = np.array([[1 / 4], [1 / 8], [1 / 16], [1 / 32]])
-_FOR = np.array([[1.0], [0.5]])
+# Stakes, each with an equal part of the capital. Those against the promise, per unit of loss, are
+# near the best where the mean of losses of .2 to 1 has become 1.5 to 4 times what was promised;
+# those on it are shares of what could be lost.
+_AGAINST = np.array([[1.0], [2.0], [4.0]])
+_FOR = np.array([[0.5], [1.0]])
+# Shares of the starts fall slowly, so that a late change is found nearly as soon as an early one.
+_DECAY = -0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,9 @@ class Evidence:
         numbers = []
         for capital, gain in zip((self.broken, self.holds), self.gains, strict=True):
             if gain > 0:
-                number = (needed - capital[-1]) / gain
-                numbers.append(math.ceil(number))
-        if not numbers:
-            return "not known yet"
-        return f"not known yet, about {min(numbers):,} more"
+                numbers.append(math.ceil((needed - capital[-1]) / gain))
+        more = f", about {min(numbers):,} more" if numbers else ""
+        return f"not known yet{more}"
 
 
 def weigh_evidence(
@@ -77,36 +76,36 @@ def weigh_evidence(
 
     Args:
         losses: In the order in which they were drawn, shape (n,), n ≥ 1, each in [0, worst].
-        weights: What each counts, shape (n,), in [0, `HEAVIEST`] and in the mean 1.
+        weights: What each counts, shape (n,), in [0, 1].
         risk: The promise, in (0, worst).
         worst: The largest possible loss, at most 1.
     """
     weights = np.asarray(weights, dtype=np.float64)
     losses = np.asarray(losses, dtype=np.float64)
-    excess = weights * (losses - risk) / HEAVIEST
-    against = np.log1p(_AGAINST * excess / risk)
+    excess = weights * (losses - risk)
+    against = np.log1p(np.minimum(_AGAINST, 0.5 / risk) * excess)
     with np.errstate(divide="ignore"):  # the largest stake can lose all
-        kept = np.log1p(_FOR * -excess / (worst - risk))
+        kept = np.log1p(-_FOR * excess / (worst - risk))
     labels = np.arange(1, len(losses) + 1)
-    # Shares of the starts that fall slowly, so that a late change is found nearly as soon.
-    waiting = 1 / np.sqrt(labels + 1)  # the shares of all later starts
-    shares = 1 / np.sqrt(labels) - waiting
-    capital = np.cumsum(against, axis=1)
+    waiting = (labels + 1) ** _DECAY  # the shares of all later starts
+    shares = labels**_DECAY - waiting
+    capital = against.cumsum(axis=1)
     before = capital - against
-    weighed = np.log(shares) - before
-    begun = np.logaddexp.accumulate(weighed, axis=1) + capital
-    broken = np.logaddexp(_mixed(begun), np.log(waiting))
+    begun = np.logaddexp.accumulate(np.log(shares) - before, axis=1) + capital
+    broken = np.logaddexp(_mean(begun), np.log(waiting))
     last = int(broken.argmax())
-    gained = _mixed(capital[:, [last]] - before[:, : last + 1])
-    holds = _mixed(np.cumsum(kept, axis=1))
-    loss = np.average(losses, weights=weights)
+    gained = _mean(capital[:, [last]] - before[:, : last + 1])
     ten = math.log(10)
-    best = [gains.mean(axis=1).max() / ten for gains in (against, kept)]
-    since = int(gained.argmax())
-    return Evidence(float(loss), broken / ten, holds / ten, since, best)
+    return Evidence(
+        loss=float(weights @ losses / max(weights.sum(), 1e-9)),
+        broken=broken / ten,
+        holds=_mean(kept.cumsum(axis=1)) / ten,
+        since=int(gained.argmax()),
+        gains=[gains.mean(axis=1).max() / ten for gains in (against, kept)],
+    )
 
 
-def _mixed(capital: FloatArray) -> FloatArray:
-    """Returns the mean over stakes of logarithms of capitals."""
-    mixed: FloatArray = np.logaddexp.reduce(capital, axis=0) - math.log(len(capital))
-    return mixed
+def _mean(capital: FloatArray) -> FloatArray:
+    """Returns the mean over stakes, all as logarithms."""
+    mean: FloatArray = np.logaddexp.reduce(capital, axis=0) - math.log(len(capital))
+    return mean

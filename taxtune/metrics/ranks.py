@@ -116,12 +116,15 @@ def nodes_at(taxonomy: Taxonomy, rank: str) -> BoolArray:
     Raises:
         TaxtuneError: If there are none.
     """
-    if rank.isdecimal() and 0 < int(rank) <= taxonomy.height:
-        return np.asarray(taxonomy.depth == int(rank))
+    depth = int(rank) if rank.isdecimal() else 0
+    if 0 < depth <= taxonomy.height:
+        return np.asarray(taxonomy.depth == depth)
     wanted = rank.casefold()
-    has_rank = np.array([(each or "").casefold() == wanted for each in taxonomy.ranks])
+    ranks_of_nodes = [each or "" for each in taxonomy.ranks]
+    has_rank = np.array([each.casefold() == wanted for each in ranks_of_nodes])
     if not has_rank.any():
-        ranks = ", ".join(dict.fromkeys(filter(None, taxonomy.ranks))) or "none"
+        named = filter(None, ranks_of_nodes)
+        ranks = ", ".join(dict.fromkeys(named)) or "none"
         raise TaxtuneError(
             "The tree has no such rank.",
             value=rank,

@@ -199,8 +199,9 @@ def summarise(result: Result) -> Summary:
     if winners:
         folder = winners[0].run.folder
         following = command("classify", folder, "PHOTOS", "--out", "labels.csv")
+    images = len(result.heldout[0].rows) if result.heldout else 0
     return Summary(
-        images=len(result.heldout[0].rows) if result.heldout else 0,
+        images=images,
         split=result.split,
         states=states,
         scores=scores,
@@ -391,7 +392,8 @@ def _wanting(held: Held, selection: Selection) -> str:
         lacks += f"({images})"
     seen = selection.groups or selection.images
     unasked = max(selection.there - seen, 0)
-    remedies = _remedies(held.measure, held.low, held.more, seen, unasked, selection.unit)
+    unit = selection.unit
+    remedies = _remedies(held.measure, held.low, held.more, seen, unasked, unit)
     return f"Best estimate, not certified: {lacks}.{_advice(remedies)}"
 
 
@@ -453,12 +455,15 @@ def _scores(result: Result) -> dict[str, str]:
     known = {key for scored in result.heldout for key in scored.scores.means}
     names = {}
     unit = result.heldout[0].unit if result.heldout else ""
-    for key in dict.fromkeys(("hp", "hr", *held, *objectives, *aims, *PER_IMAGE.values())):
+    keys = ["hp", "hr", *held, *objectives, *aims]
+    keys += PER_IMAGE.values()
+    for key in dict.fromkeys(keys):
         if key is None or key not in known:
             continue
         name = metric_name(key)
         if key in SCORES:
-            name = (SCORES[key].title or name) + per_unit(unit)
+            name = SCORES[key].title or name
+            name += per_unit(unit)
         goals = {number(run.bounds[key], key) for run in runs if run.bounds.get(key)}
         if len(goals) == 1:
             name += f" (goal {goals.pop()})"
@@ -545,13 +550,14 @@ def power_in_words(powers: Iterable[PowerAnalysis]) -> list[str]:
     """Returns the bounds that the tuning images can prove, of scores that are held with a confidence."""
     lines = []
     for power in dict.fromkeys(powers):
-        images = images_of_units(power.images, "tuning", power.groups, power.unit)
+        unit = power.unit
+        images = images_of_units(power.images, "tuning", power.groups, unit)
         provable = f"{metric_name(power.measure)} {number(power.provable, power.measure)}"
-        text = f"without a single error, {images} prove {provable}{per_unit(power.unit)} with "
+        text = f"without a single error, {images} prove {provable}{per_unit(unit)} with "
         text += f"{100 * power.confidence:g} % confidence"
         more = power.needed - power.groups
         if more > 0:
-            remedies = _remedies(power.measure, power.provable, more, power.groups, unit=power.unit)
+            remedies = _remedies(power.measure, power.provable, more, power.groups, unit=unit)
             text += f", not {number(power.goal, power.measure)}."
             text += _advice(["raise data.tuning", *remedies])
         lines.append(text)

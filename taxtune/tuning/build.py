@@ -368,8 +368,10 @@ def make_boxes(recipe: Recipe) -> Boxes | None:
     if not isinstance(data, ManifestData | FolderData) or data.box is None:
         return None
     boxes = Boxes(margin=data.margin, least_confidence=data.least_confidence)
-    if data.box.lower().endswith(".json"):
-        return replace(boxes, file=recipe.path(data.box))
+    name = data.box.lower()
+    if name.endswith(".json"):
+        file = recipe.path(data.box)
+        return replace(boxes, file=file)
     return replace(boxes, column=data.box)
 
 
@@ -396,10 +398,11 @@ def trivial_node(recipe: Recipe, taxonomy: Taxonomy, examples: Sequence[Example]
     if recipe.taxonomy.domain is not None:
         return taxonomy.resolve(recipe.taxonomy.domain)
     finder = LabelFinder(taxonomy, words=recipe.data)
-    at_root = {example.label for example in examples if example.target == taxonomy.root}
+    root = taxonomy.root
+    at_root = {example.label for example in examples if example.target == root}
     empty = finder.empty(at_root)
     targets = {example.target for example in examples if example.label not in empty}
-    return taxonomy.common_ancestor(targets or {taxonomy.root})
+    return taxonomy.common_ancestor(targets or {root})
 
 
 # -- models ----------------------------------------------------------------------------------------

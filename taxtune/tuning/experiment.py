@@ -174,6 +174,7 @@ class Experiment:
         if split == "heldout":
             examples = self.splits.heldout
             name = "held-out"
+        unit = unit_of(self.recipe.data.group, groups_of(examples))
         return compare_templates(
             evaluator,
             templates,
@@ -183,7 +184,7 @@ class Experiment:
             seed=self.recipe.seed,
             max_missing=self.recipe.max_missing,
             known=known,
-            unit=unit_of(self.recipe.data.group, groups_of(examples)),
+            unit=unit,
         )
 
     @cached_property
@@ -221,7 +222,8 @@ class Experiment:
         target = self._targets
         nodes = np.full_like(target, self.domain)
         nowhere = np.zeros(len(target), dtype=bool)
-        table = Predictions(self.weights, nodes, target, nowhere).table()
+        answers = Predictions(self.weights, nodes, target, nowhere)
+        table = answers.table()
         groups = groups_of(self.splits.tuning)
         return table.grouped(groups).means()
 
@@ -236,19 +238,19 @@ class Experiment:
 
     def goal(self) -> Goal:
         """Returns the goal as the proposer sees it."""
-        trivial_hp, trivial_hr = self.trivial
+        trivial = self._trivial_means
         prompt = self.recipe.prompt
         return Goal(
             objective=self.objective,
-            trivial_hp=trivial_hp,
-            trivial_hr=trivial_hr,
+            trivial_hp=trivial["hp"],
+            trivial_hr=trivial["hr"],
             domain=prompt.domain,
             question=prompt.question,
             ranks=list(prompt.ranks),
             tuning_images=self.rungs[0].images,
             off_tree=self.mapper.config.off_tree,
-            trivial_ihp=self._trivial_means["ihp"],
-            trivial_ihr=self._trivial_means["ihr"],
+            trivial_ihp=trivial["ihp"],
+            trivial_ihr=trivial["ihr"],
             examples=tuple(prompt.examples),
             taxonomy=self.taxonomy,
             domain_node=self.domain,

@@ -84,13 +84,15 @@ def analyse_power(
     analyses = []
     for held in objective.constraints:
         if held.confidence > 0.5 and held.of is None and held.least < 1:
+            provable = highest_provable(len(groups), held.confidence)
+            needed = errorless_images(held.least, held.confidence)
             analysis = PowerAnalysis(
                 measure=held.measure,
                 goal=held.least,
                 confidence=held.confidence,
                 images=len(tuning),
-                provable=highest_provable(len(groups), held.confidence),
-                needed=errorless_images(held.least, held.confidence),
+                provable=provable,
+                needed=needed,
                 groups=len(groups),
                 unit=unit_of(group, groups),
             )
@@ -204,9 +206,10 @@ def make_plan(
     if images.splits is not None:
         for goal in goals:
             power += analyse_power(goal, images.splits.tuning, recipe.data.group)
+    specs = [goal.spec for goal in goals]
     return Plan(
         name=recipe.name,
-        goals=tuple(goal.spec for goal in goals),
+        goals=tuple(specs),
         problems=tuple(attempts.problems),
         notes=tuple(attempts.notes),
         nodes=None if images.taxonomy is None else len(images.taxonomy),

@@ -291,8 +291,9 @@ def describe(experiment: Experiment, command: str | None) -> Provenance:
         if example.box is not None:
             photos[example.id] = (str(example.photo), example.box)
     source = experiment.recipe.source
+    texts = {group: as_texts(values) for group, values in facts.items()}
     return Provenance(
-        facts={group: as_texts(values) for group, values in facts.items()},
+        facts=texts,
         recipe=redact(settings),
         command=command,
         images=images,

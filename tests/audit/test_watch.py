@@ -8,73 +8,86 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from taxtune.audit.watch import SOURCE, Watch, read_added
-from taxtune.metrics.evidence import HEAVIEST
+from taxtune.audit.watch import Watch, draw_weights, read_added
 from taxtune.policies import RiskGuarantee
 from tests.classifier.test_scores import TREE
 
-NONE = pd.DataFrame(columns=["image", "placement", "truth", "weight", SOURCE, " used"])
+COLUMNS = ["image", "placement", "confidence", "truth", "weight"]
+MIXED = np.tile([0.5, 0.99, 0.99, 0.99, 0.99], 1000)
 
 
-def drawn_from(confidences, n, seed):
-    labels = pd.DataFrame({"confidence": confidences})
-    labels["image"] = [f"{seed}-{i}" for i in range(len(confidences))]
-    labels["placement"] = "life"
-    labels["truth"] = ""
-    labels[SOURCE] = f"{seed:016x}"
-    promise = RiskGuarantee(0.1, 0.9, 100)
-    watch = Watch(file=Path("watch.json"), tree=TREE, promise=promise, drawn=NONE)
-    return watch.draw(labels, n, None), labels
+def watched(promise=None, drawn=None):
+    """Returns a watch of a promise, with images that were drawn."""
+    drawn = pd.DataFrame(columns=COLUMNS) if drawn is None else drawn
+    promise = promise or RiskGuarantee(0.1, 0.9, 100)
+    return Watch(file=Path("watch.json"), tree=TREE, promise=promise, words=None, drawn=drawn)
+
+
+def labels(confidences, name="a"):
+    table = pd.DataFrame({"confidence": confidences})
+    table["image"] = [f"{name}-{i}" for i in range(len(confidences))]
+    table["placement"] = "life"
+    table["truth"] = ""
+    return table.assign(weight=draw_weights(table["confidence"]))
 
 
 def test_doubtful_images_are_drawn_more_often_and_weigh_less():
-    confidences = np.tile([0.5, 0.99, 0.99, 0.99, 0.99], 40)
-    doubtful = 0
-    weighed = []
-    for seed in range(200):
-        watch, _ = drawn_from(confidences, 40, seed)
-        drawn = watch.drawn
-        is_doubtful = drawn["confidence"] == 0.5
-        doubtful += is_doubtful.sum()
-        weight = is_doubtful * drawn["weight"]
-        weighed.append(weight.mean())
-        assert drawn["weight"].max() <= HEAVIEST
-    assert doubtful / 8000 > 0.25
-    assert np.mean(weighed) == pytest.approx(0.2, abs=0.01)
+    drawn = watched().draw(labels(MIXED), 5000).drawn
+    is_doubtful = drawn["confidence"] == 0.5
+    # One in five is doubtful, and is drawn with a chance of 1 against one of 0.6.
+    assert is_doubtful.mean() == pytest.approx(0.2 / (0.2 + 0.8 * 0.6), abs=0.03)
+    assert np.average(is_doubtful, weights=drawn["weight"]) == pytest.approx(0.2, abs=0.02)
 
 
-def test_a_second_draw_takes_other_images_until_none_is_left():
-    watch, labels = drawn_from(np.full(100, 0.9), 8, 3)
-    assert len(watch.drawn) == 8
-    for _ in range(3):
-        watch = watch.draw(labels, 8, None)
-    # Of each five one is drawn, as long as that many are left.
-    used = watch.drawn[" used"].tolist()
-    assert used[:8] == [5, 10, 15, 20, 25, 30, 35, 40]
-    assert used[-1] == 100
-    assert watch.drawn["image"].is_unique
-    assert watch.drawn["weight"].tolist() == pytest.approx([1] * len(watch.drawn))
+def test_later_draws_go_on_whatever_their_size_until_none_is_left():
+    table = labels(MIXED)
+    at_once = watched().draw(table, 5000).drawn
+    watch = watched()
+    for n in (1, 40, 7, 5000, 5000):
+        watch = watch.draw(table, n)
+    assert watch.drawn["image"].tolist() == at_once["image"].tolist()
+    # Images that were passed over remain so where further ones come.
+    more = watch.draw(pd.concat([table, labels(MIXED, "b")]), 5000)
+    assert set(more.drawn["image"].str[0][len(at_once) :]) == {"b"}
+    # Another image of the same name is another one.
+    again = watch.draw(table.assign(confidence=0.4, weight=0.5), 5000)
+    assert len(again.drawn) == len(at_once) + 5000
+
+
+@pytest.mark.parametrize(
+    ("unit", "column"), [("image", "photo"), ("burst", "burst"), ("burst", "group")]
+)
+def test_one_image_of_a_group_is_drawn_where_the_promise_is_about_groups(unit, column):
+    table = labels(MIXED)
+    table[column] = np.arange(5000) // 10
+    drawn = watched(RiskGuarantee(0.1, 0.9, 100, unit=unit)).draw(table, 5000).drawn
+    assert drawn[column].is_unique
+    assert len(drawn) > 250
+    elsewhere = watched(RiskGuarantee(0.1, 0.9, 100, unit="patient")).draw(table, 5000).drawn
+    assert (len(elsewhere) > 500) == (column != "group")
+
+
+def test_labels_alone_count_where_labels_are_promised():
+    leaf = next(iter(TREE.leaves))
+    drawn = labels(np.full(60, 0.9)).assign(truth=TREE.labels[leaf])
+    drawn.loc[:9, "placement"] = "/".join(TREE.path(leaf))
+    promise = RiskGuarantee(0.1, 0.9, 100, promise="labels")
+    (few,) = watched(promise, drawn[:10]).verdicts()
+    (all_,) = watched(promise, drawn).verdicts()
+    assert all_["evidence: holds"] == pytest.approx(few["evidence: holds"])
+    assert all_["risk"] == 0
 
 
 def test_photos_that_nothing_was_asked_about_are_not_drawn(tmp_path):
     rows = {"image": ["1.jpg#1", "2.jpg"], "placement": ["life", "life"], "confidence": [1, 1]}
     table = pd.DataFrame({**rows, "answer": ["a life form", "no detection"]})
     table.to_csv(tmp_path / "labels.csv", index=False)
-    watch, _ = drawn_from(np.ones(1), 1, 0)
-    assert watch.read(tmp_path / "labels.csv")["image"].tolist() == ["1.jpg#1"]
-
-
-@pytest.mark.parametrize("confidences", [np.full(3, np.nan), np.ones(3), np.array([0.0, 1, 0.5])])
-def test_few_images_are_all_drawn(confidences):
-    drawn = drawn_from(confidences, 60, 1)[0].drawn
-    assert sorted(drawn["image"]) == ["1-0", "1-1", "1-2"]
-    assert drawn["weight"].tolist() == pytest.approx([1, 1, 1])
+    assert watched().read(tmp_path / "labels.csv")["image"].tolist() == ["1.jpg#1"]
 
 
 def test_what_a_calibration_takes_in_is_as_if_drawn_alike(tmp_path):
-    confidences = np.tile([0.5, 0.99, 0.99, 0.99, 0.99], 1000)
-    drawn = drawn_from(confidences, 1000, 5)[0].drawn.assign(truth="s00")
+    drawn = watched().draw(labels(MIXED), 2000).drawn.assign(truth="s00")
     drawn.to_csv(tmp_path / "drawn.csv", index=False)
     added = read_added(tmp_path / "drawn.csv")
-    assert 600 < len(added) < 1000
-    assert (added["confidence"].astype(float) == 0.5).mean() == pytest.approx(0.2, abs=0.04)
+    assert 1200 < len(added) < 2000
+    assert (added["confidence"].astype(float) == 0.5).mean() == pytest.approx(0.2, abs=0.03)

@@ -12,6 +12,7 @@ import pytest
 
 import taxtune
 from taxtune.classifier.classifier import COLUMNS
+from taxtune.cli.classify import named_classifier
 from taxtune.fieldguide import MANIFEST_FILE, export
 from taxtune.report.gallery import small_jpeg
 from tests.cli.commands import run_captured, run_well
@@ -236,6 +237,10 @@ def test_a_promise_that_is_broken_is_told_and_labels_back_off(here):
     done = classify(here, str(photos), *command, "--on-broken=back-off")
     assert done.err.count("the promise is broken since label 1 of 40") == 2
     assert {row["placement"].count("/") for row in read(here / "labels.csv")} == {0}
+    # So does `serve`, which has its classifier from the same function.
+    served = named_classifier(here / "run", "calibrated", None, "back-off")
+    assert served.broken.startswith("the promise is broken since label 1 of 40")
+    assert served.deepest == 0
 
 
 def test_ctrl_c_says_how_to_go_on(here, monkeypatch):

@@ -55,13 +55,12 @@ def test_the_page_is_about_the_classifier(tmp_path):
         "asks toy about",
     ):
         assert said in page
-    page = (
-        site_of(
-            toy(tmp_path, policy=SelfConsistency(4, 0.5), guarantee=RiskGuarantee(0.02, 0.9, 300))
-        )
-        .get("/")
-        .text
-    )
+    promise = RiskGuarantee(0.02, 0.9, 300)
+    classifier = toy(tmp_path, policy=SelfConsistency(4, 0.5), guarantee=promise)
+    page = site_of(classifier).get("/").text
+    classifier.broken = "the promise is broken since label 3 of 40 (a.jpg)"
+    assert classifier.broken not in page
+    assert f"<strong>{classifier.broken}.</strong>" in site_of(classifier).get("/").text
     assert "asked about 4 times" in page
     assert (
         "On photos of the same kind the mean of 1 - hP is at most 0.02 with 90 % confidence" in page
