@@ -218,8 +218,10 @@ def read_exif(path: str | Path) -> dict[str, Any]:
     with contextlib.suppress(Exception), Image.open(path, formats=_formats()) as image:
         exif = image.getexif()
         details = exif.get_ifd(ExifTags.IFD.Exif)
-        camera = (exif.get(tags.Make), exif.get(tags.Model), details.get(tags.BodySerialNumber))
-        found["camera"] = " ".join(str(part).strip("\0 ") for part in camera if part)
+        serial = details.get(tags.BodySerialNumber)
+        camera = (exif.get(tags.Make), exif.get(tags.Model), serial)
+        parts = [str(part).strip("\0 ") for part in camera if part]
+        found["camera"] = " ".join(parts)
         with contextlib.suppress(KeyError, ValueError, TypeError):
             taken = datetime.strptime(details[tags.DateTimeOriginal], _EXIF_TIME)
             found |= {"taken": taken, "month": taken.month, "hour": taken.hour}

@@ -143,8 +143,10 @@ class Classification:
         if depth is None or len(self.path) <= depth + 1 or self.placed is None:
             return self
         node = int(tree.lineage[self.placed.node, depth])
-        placed = replace(self.placed, node=node, placement="/".join(tree.path(node)))
-        return replace(self, placed=placed, rank=tree.ranks[node], path=self.path[: depth + 1])
+        placement = "/".join(tree.path(node))
+        placed = replace(self.placed, node=node, placement=placement)
+        path = self.path[: depth + 1]
+        return replace(self, placed=placed, rank=tree.ranks[node], path=path)
 
     @property
     def evidence(self) -> list[tuple[int, float]]:

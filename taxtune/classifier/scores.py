@@ -232,8 +232,7 @@ def calibrate_scores(
     if groups is not None:
         alone = [image for image, name in zip(images, groups, strict=True) if not name]
         _note_some(alone, len(images), f"images have no {asked.unit} and count by themselves")
-    missing = len(without_scores)
-    return guaranteed(tree, used, target, asked, by, groups, source, missing)
+    return guaranteed(tree, used, target, asked, by, groups, source, len(without_scores))
 
 
 def _note_some(some: Sequence[str], of: int, what: str) -> None:

@@ -206,7 +206,9 @@ def _placed(
     known = {node for _, node in placed if node != _UNKNOWN}
     nodes_inside = {node for node in known if taxonomy.is_ancestor(domain, node)}
     # An empty frame shows nothing of the domain, and is no image of anything else.
-    empty = finder.empty({record.label for record, node in placed if node == taxonomy.root})
+    root = taxonomy.root
+    at_root = {record.label for record, node in placed if node == root}
+    empty = finder.empty(at_root)
     inside = []
     outside.clear()
     for record, node in placed:
@@ -289,7 +291,11 @@ def _decoded(
         message = f"None of the {len(examples):,} images can be used."
         raise ImageError(message, file=opened.name, remedy="Check the paths.")
     there = [example for example in examples if example.image in checked]
-    return [replace(example, **checked[example.image]._asdict()) for example in there]
+    complete = []
+    for example in there:
+        read = checked[example.image]
+        complete.append(replace(example, **read._asdict()))
+    return complete
 
 
 def _boxed(
@@ -307,10 +313,13 @@ def _boxed(
         raise DataError("Boxes are cut out into files.", file=opened.name, remedy=remedy)
     found: list[Found] = []
     with problems.gathered():
+        names = [example.id for example in examples]
+        cells = [record.cells.get(boxes.column) for record, _ in placed]
+        rows = [record.where for record, _ in placed]
         found += boxes.find(
-            names=[example.id for example in examples],
-            cells=[record.cells.get(boxes.column) for record, _ in placed],
-            rows=[record.where for record, _ in placed],
+            names=names,
+            cells=cells,
+            rows=rows,
         )
     uncut = []
     records = []
@@ -319,7 +328,8 @@ def _boxed(
     for photo, record, of_photo in zip(examples, placed, found, strict=False):
         for name, box in of_photo.boxes.items():
             wanted.setdefault(photo.image, []).append(box)
-            uncut.append(replace(photo, id=name, group=photo.id, box=box))
+            part = replace(photo, id=name, group=photo.id, box=box)
+            uncut.append(part)
             records.append(record)
         if not of_photo.boxes and of_photo.failure is None:
             missed.append(photo.target > 0)
@@ -352,7 +362,8 @@ def _with_context(examples: list[Example], columns: Sequence[str]) -> list[Examp
     complete = []
     for example in examples:
         known = {**example.context, **exif_values(example.photo, columns)}
-        complete.append(replace(example, context={column: known[column] for column in columns}))
+        context = {column: known[column] for column in columns}
+        complete.append(replace(example, context=context))
     return complete
 
 

@@ -12,11 +12,13 @@ from taxtune import api
 from taxtune.errors import DataError, RecipeError, ResumeError, TaxtuneError
 from taxtune.models.vision import LocalVLM
 from taxtune.report.html import ReportCallback
+from taxtune.tuning.build import build
 from taxtune.tuning.history import locked
 from taxtune.tuning.records import Provenance
 from taxtune.tuning.run_folder import (
     STAND_INS,
     check_run_folder,
+    identity_of,
     read_result,
     recipe_of,
     write_result,
@@ -108,6 +110,13 @@ def test_a_run_of_another_version_is_neither_read_nor_resumed(tmp_path, monkeypa
         read_result(folder)
     with pytest.raises(ResumeError, match="written by another version of taxtune"):
         tuned(toy(tmp_path), resume=True)
+
+
+def test_words_and_margins_count_by_what_they_change_alone(tmp_path):
+    # Runs of earlier versions, which know of neither, go on.
+    before = identity_of(build(toy(tmp_path)))
+    assert not any(key.startswith(("recipe.data.nothing", "recipe.data.margin")) for key in before)
+    assert identity_of(build(toy(tmp_path, "data.nothing=[bare]", "data.margin=0.5"))) == before
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"odd": 1}'])
