@@ -133,14 +133,11 @@ class Watch:
 
         Args:
             by: A column of the labels, or a rank or a depth of their nodes.
-
-        Raises:
-            TaxtuneError: If it is neither.
         """
         groups: list[tuple[Any, pd.DataFrame]] = [("all", self.labelled)]
         if by in self.labelled:
             groups += list(self.labelled.groupby(by, dropna=False))
-        elif by is not None:
+        elif by is not None and len(self.labelled):
             is_there = nodes_at(self.tree, by)
             names = []
             for node in self.labelled["node"]:

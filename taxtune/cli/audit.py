@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from taxtune.cli.printing import note_arbiter, refuse_options
-from taxtune.errors import DataError, command
+from taxtune.errors import DataError, TaxtuneError, command
 from taxtune.options import (
     ANSWERS_HELP,
     ApiBaseOption,
@@ -183,11 +183,18 @@ def _watch(
 ) -> None:
     """Takes over the truths of drawn images, says what they show, and draws up to n further ones."""
     from taxtune.audit.watch import Watch
+    from taxtune.metrics.ranks import nodes_at
     from taxtune.report.output import StudyReport, Table, publish
     from taxtune.tracking.curve import log_evidence
 
     watch = Watch.of(classifier)
     labels = watch.read(file)
+    if by is not None and by not in labels:
+        try:
+            nodes_at(watch.tree, by)
+        except TaxtuneError as error:
+            message = "The labels have no such column, and the tree has no such rank."
+            raise DataError(message, file=file, value=by, remedy=error.remedy) from None
     asked = file.with_name(f"{file.stem}-audit.csv")
     if asked.exists():
         watch = watch.take(asked, labels)

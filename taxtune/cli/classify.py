@@ -343,8 +343,18 @@ def _tell_truth(
     labels: pd.DataFrame, classifier: Classifier, known: Mapping[str, int], truth: Path
 ) -> None:
     """Prints how labels compare with the true ones, and whether the promised risk is kept."""
+    from taxtune.classifier.classifier import UNDETECTED
     from taxtune.classifier.truth import compare_labels
 
+    has_box = labels["answer"] != UNDETECTED
+    root = classifier.taxonomy.root
+    missed = [known.get(photo, root) != root for photo in labels.loc[~has_box, "image"]]
+    if missed:
+        count = f"{len(missed):,} photos without a box are not judged"
+        tell(f"{count}; something is there on {sum(missed):,} of them")
+    labels = labels[has_box]
+    if labels.empty:
+        return
     as_child = classifier.mapper.config.off_tree == "child"
     rows = []
     for image, path, off_tree in labels[["image", "placement", "off_tree"]].values.tolist():

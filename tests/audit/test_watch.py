@@ -32,7 +32,9 @@ def labels(confidences, name="a"):
 
 
 def test_doubtful_images_are_drawn_more_often_and_weigh_less():
-    drawn = watched().draw(labels(MIXED), 5000).drawn
+    watch = watched()
+    watch = watch.draw(labels(MIXED), 5000)
+    drawn = watch.drawn
     is_doubtful = drawn["confidence"] == 0.5
     # One in five is doubtful, and is drawn with a chance of 1 against one of 0.6.
     assert is_doubtful.mean() == pytest.approx(0.2 / (0.2 + 0.8 * 0.6), abs=0.03)
@@ -60,17 +62,25 @@ def test_later_draws_go_on_whatever_their_size_until_none_is_left():
 def test_one_image_of_a_group_is_drawn_where_the_promise_is_about_groups(unit, column):
     table = labels(MIXED)
     table[column] = np.arange(5000) // 10
-    drawn = watched(RiskGuarantee(0.1, 0.9, 100, unit=unit)).draw(table, 5000).drawn
+    promise = RiskGuarantee(0.1, 0.9, 100, unit=unit)
+    watch = watched(promise)
+    drawn = watch.draw(table, 5000).drawn
     assert drawn[column].is_unique
     assert len(drawn) > 250
-    elsewhere = watched(RiskGuarantee(0.1, 0.9, 100, unit="patient")).draw(table, 5000).drawn
-    assert (len(elsewhere) > 500) == (column != "group")
+    promise = RiskGuarantee(0.1, 0.9, 100, unit="patient")
+    watch = watched(promise)
+    elsewhere = watch.draw(table, 5000).drawn
+    is_each = len(elsewhere) > 500
+    assert is_each == (column != "group")
 
 
 def test_labels_alone_count_where_labels_are_promised():
     leaf = next(iter(TREE.leaves))
-    drawn = labels(np.full(60, 0.9)).assign(truth=TREE.labels[leaf])
-    drawn.loc[:9, "placement"] = "/".join(TREE.path(leaf))
+    path = TREE.path(leaf)
+    confidences = np.full(60, 0.9)
+    drawn = labels(confidences)
+    drawn["truth"] = TREE.labels[leaf]
+    drawn.loc[:9, "placement"] = "/".join(path)
     promise = RiskGuarantee(0.1, 0.9, 100, promise="labels")
     (few,) = watched(promise, drawn[:10]).verdicts()
     (all_,) = watched(promise, drawn).verdicts()
@@ -80,14 +90,22 @@ def test_labels_alone_count_where_labels_are_promised():
 
 def test_photos_that_nothing_was_asked_about_are_not_drawn(tmp_path):
     rows = {"image": ["1.jpg#1", "2.jpg"], "placement": ["life", "life"], "confidence": [1, 1]}
-    table = pd.DataFrame({**rows, "answer": ["a life form", "no detection"]})
-    table.to_csv(tmp_path / "labels.csv", index=False)
-    assert watched().read(tmp_path / "labels.csv")["image"].tolist() == ["1.jpg#1"]
+    table = pd.DataFrame(rows)
+    table["answer"] = ["a life form", "no detection"]
+    file = tmp_path / "labels.csv"
+    table.to_csv(file, index=False)
+    found = watched().read(file)
+    assert found["image"].tolist() == ["1.jpg#1"]
 
 
 def test_what_a_calibration_takes_in_is_as_if_drawn_alike(tmp_path):
-    drawn = watched().draw(labels(MIXED), 2000).drawn.assign(truth="s00")
-    drawn.to_csv(tmp_path / "drawn.csv", index=False)
-    added = read_added(tmp_path / "drawn.csv")
+    watch = watched()
+    watch = watch.draw(labels(MIXED), 2000)
+    drawn = watch.drawn.assign(truth="s00")
+    file = tmp_path / "drawn.csv"
+    drawn.to_csv(file, index=False)
+    added = read_added(file)
     assert 1200 < len(added) < 2000
-    assert (added["confidence"].astype(float) == 0.5).mean() == pytest.approx(0.2, abs=0.03)
+    confidences = added["confidence"].astype(float)
+    is_doubtful = confidences == 0.5
+    assert is_doubtful.mean() == pytest.approx(0.2, abs=0.03)

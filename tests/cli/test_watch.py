@@ -281,8 +281,15 @@ def test_a_damaged_watch_is_told(here):
         assert "This is no watch. Restore it, or move it away" in error
 
 
-def test_a_group_by_what_is_not_there_is_told(here):
-    run_well(*AUDIT, "--n=10", folder=here)
-    label(here, "june", truths(here, "june-scores"))
+def test_a_group_by_what_is_not_there_is_told_before_images_are_drawn(here):
     error = run_refused(*AUDIT, "--by=camera", folder=here)
-    assert "The tree has no such rank. (got 'camera') Its ranks: class, family, species" in error
+    assert "no such column, and the tree has no such rank. (got 'camera')" in error
+    assert "Its ranks: class, family, species" in error
+    assert not (here / "june-audit.csv").exists()
+
+
+def test_groups_of_a_column_may_be_asked_for_before_there_is_a_truth(here):
+    labels = pd.read_csv(here / "june.csv")
+    labels.assign(camera="c1").to_csv(here / "june.csv", index=False)
+    run_well(*AUDIT, "--by=camera", folder=here)
+    assert set(pd.read_csv(here / "june-audit.csv")["camera"]) == {"c1"}
