@@ -203,16 +203,17 @@ def _print(calibration: Calibration, *, as_json: bool) -> None:
 
     def needs(threshold: float | None) -> str:
         if is_posterior:
-            return f"{100 * (threshold or 0):.4g} % of the probability"
+            return f"{100 * (threshold or 0):.4g} %"
         return f"{round((threshold or 0) * samples)} of {samples} answers"
 
     whole = "the probability" if is_posterior else "the answers"
     title = f"{calibration.run}: the share of {whole} that a node needs"
     table = levels_table(calibration, title, lambda level: needs(level.threshold))
     publish(StudyReport("calibrate", title, {}, (table,)), out=None, as_json=False)
+    share = needs(calibration.threshold)
     text = guarantee(
         calibration,
-        needs(calibration.threshold),
+        f"{share} of the probability" if is_posterior else share,
         cost=f"{samples} VLM call{'' if samples == 1 else 's'} per image and ",
         more=", more answers per image, or a better template",
     )

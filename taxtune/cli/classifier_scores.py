@@ -49,6 +49,7 @@ TruthLabelsOption = Annotated[
     str | None, opt("Column of the labels of --truth.", shown="by its name and its values")
 ]
 _SHARE = "labels wrong, %"
+_MOST = "at most, %"
 #: Rows of the table of thresholds, besides the chosen one.
 _ROWS = 9
 _COLUMNS = ("image", "placement", "rank", "confidence", "failure", "nodes")
@@ -69,22 +70,17 @@ def levels_table(
     needs: Callable[[ThresholdLevel], str],
 ) -> Table:
     """Returns a table of about ten levels that differ, by what a node needs at each."""
-    from taxtune.policies.risk import LABELS_CONFIDENCE, how_sure
     from taxtune.report.output import Table
 
-    grouped = calibration.units != calibration.images
     named = []
     for level in _shown_levels(calibration):
         named.append(("always the root" if level.threshold is None else needs(level), level))
     named += getattr(calibration, "compared", {}).items()
-    limit = how_sure(calibration.confidence_level)
     rows: list[dict[str, Cell]] = []
     for name, level in named:
         outcomes = level.outcomes
         share = level.labels.share_wrong
-        per_image: dict[str, Cell] = {}
-        if grouped:
-            per_image = {"hP, images": level.image_hp, "hR, images": level.image_hr}
+        most = level.labels_bound
         verdict = "chosen" if level is calibration.chosen else "kept"
         rows.append(
             {
@@ -92,32 +88,48 @@ def levels_table(
                 "wrong": outcomes.wrong,
                 "general": outcomes.general,
                 "exact": outcomes.exact,
-                **outcomes.nothing,
                 _SHARE: None if share is None else 100 * share.estimate,
+                _MOST: None if most is None else 100 * most,
                 "hP": level.hp,
                 "hR": level.hr,
-                **per_image,
                 "risk at most": level.bound,
-                "labels wrong at most": level.labels_bound,
                 "verdict": verdict if level.kept else "",
             }
         )
+    notes = _notes(calibration)
+    digits = {_SHARE: 1, _MOST: 1}
+    return Table.from_records("calibration", title, rows, digits=digits, notes=notes)
+
+
+def _notes(calibration: Calibration | ScoreCalibration) -> list[str]:
+    """Returns what is below the table: its images, what its columns mean, more of the chosen level."""
+    from taxtune.policies.risk import LABELS_CONFIDENCE, how_sure
+
+    chosen = calibration.chosen
+    unit = calibration.unit
+    images = f"{calibration.images:,} images"
+    also = [f"{n:,} {name}" for name, n in chosen.outcomes.nothing.items()]
+    once = ""
+    if calibration.units != calibration.images:
+        images += f" in {calibration.units:,} groups ({unit})"
+        once = f" hP, hR and what is at most so are per {unit}."
+        hp = f"hP {chosen.image_hp:.3f}"
+        also.append(f"per image, without a promise, {hp} and hR {chosen.image_hr:.3f}")
     missing = ""
     if calibration.missing:
         missing = f"; {calibration.missing:,} more had no answer and were left out"
-    units = once = ""
-    if grouped:
-        units = f" in {calibration.units:,} groups ({calibration.unit})"
-        once = f" hP, hR and what is at most so are per {calibration.unit}, and without a promise per image."
+    limit = how_sure(calibration.confidence_level)
+    surely = how_sure(calibration.confidence_level or LABELS_CONFIDENCE)
     notes = [
-        f"{calibration.images:,} images{units}: {calibration.source}{missing}.",
+        f"{images}: {calibration.source}{missing}.",
         f"General: right, but general. The risk is the mean of 1 - hP on new images, {limit}. hR on "
         "these images is a little high, since the threshold was chosen on them.",
-        f"Labels{calibration.least_rank}: so many of new ones are wrong at most, "
-        f"{how_sure(calibration.confidence_level or LABELS_CONFIDENCE)} for each threshold on its own.{once}",
+        f"At most, %: of new labels{calibration.least_rank} so many are wrong, {surely} for each "
+        f"threshold on its own.{once}",
     ]
-    digits = {_SHARE: 1}
-    return Table.from_records("calibration", title, rows, digits=digits, notes=notes)
+    if also:
+        notes.append(f"At the chosen threshold: {'; '.join(also)}.")
+    return notes
 
 
 def _shown_levels(calibration: Calibration | ScoreCalibration) -> list[ThresholdLevel]:
