@@ -46,6 +46,8 @@ __all__ = [
 _TEMPLATES = Path(__file__).parent / "templates"
 
 Cell = str | int | float | None
+#: The fewest characters to which a column of text is folded.
+_LEAST_TEXT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,21 +146,27 @@ class Table:
         frame = None if right else box.SIMPLE_HEAD
         drawn = RichTable(box=frame, pad_edge=not right, title=self.title or None)
         drawn.title_justify = "left"
+        if is_narrow and not right:
+            drawn.padding = (0, 1, 0, 0)
+        least = []
         for i, (column, is_number) in enumerate(zip(self.columns, self.numeric, strict=True)):
             if not is_number and (i == 0 or not right):
-                drawn.add_column(Text(column), overflow="fold")
+                least.append(min(widest[i], _LEAST_TEXT))
+                drawn.add_column(Text(column), overflow="fold", min_width=least[i])
                 continue
             head = column
             if is_narrow:
                 # A number that is cut short would be another number: its heading is folded instead.
-                head = "\n".join(textwrap.wrap(column, max(9, widest[i])))
+                folded = textwrap.wrap(column, max(6, widest[i]), break_long_words=False)
+                head = "\n".join(folded)
+            least.append(max(widest[i], *map(len, head.split("\n"))))
             drawn.add_column(Text(head), justify="right", min_width=widest[i], no_wrap=True)
         for row in cells:
             drawn.add_row(*(Text(visible(cell)) for cell in row))
+        # A column that has no room would not be there at all: then lines are longer.
+        room = max(width or 10_000, sum(least) + 2 * len(least) + 1)
         buffer = io.StringIO()
-        console = Console(
-            file=buffer, width=width or 10_000, color_system=None, force_terminal=False
-        )
+        console = Console(file=buffer, width=room, color_system=None, force_terminal=False)
         console.print(drawn, crop=False)
         lines = buffer.getvalue().splitlines()
         return [line.rstrip() for line in lines] if right else lines

@@ -63,6 +63,19 @@ def test_what_answers_hold_is_neither_obeyed_nor_rendered(
     assert shown.records() == [{"name": cell}]
 
 
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_column_is_lost_where_the_terminal_is_narrow(width):
+    row = {"a node needs": "always the root"}
+    row |= {f"share of number {i}, %": 1000 + 111.25 * i for i in range(7)}
+    row["verdict"] = "chosen"
+    lines = Table.from_records("narrow", "", [row]).lines(width)
+    words = " ".join(lines).split()
+    for word in ("node", "always", "root", "verdict", "chosen", "1000.000", "1667.500"):
+        assert word in words
+    if width >= 80:
+        assert max(map(len, lines)) <= width + 15
+
+
 def test_a_ragged_table_is_refused():
     with pytest.raises(ValueError, match="2 cells for 3 columns"):
         replace(TABLE, rows=(("a", 1),))
