@@ -109,7 +109,9 @@ def test_groups_are_a_column_of_either_file(name, here):
     assert done.code == 0, done.err
     assert "burst" not in done.err
     assert "400 images in 200 groups (burst): old.csv" in done.out
-    assert re.search(r"threshold: per image, without a promise, hP 0\.\d+ and hR 0\.\d+\.\n", done.out)
+    assert re.search(
+        r"threshold: per image, without a promise, hP 0\.\d+ and hR 0\.\d+\.\n", done.out
+    )
     assert "the mean of 1 - hP per burst is at most 0.2 with 90 % confidence" in done.out
     in_bursts(here, "new.csv", "burst")
     labelled = classify(here, "--truth=new-truth.csv")
