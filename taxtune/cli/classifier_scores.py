@@ -102,7 +102,7 @@ def levels_table(
 
 
 def _notes(calibration: Calibration | ScoreCalibration) -> list[str]:
-    """Returns what is below the table: its images, what its columns mean, more of the chosen level."""
+    """Returns the lines below the table: its images, its columns, more of the chosen level."""
     from taxtune.policies.risk import LABELS_CONFIDENCE, how_sure
 
     chosen = calibration.chosen
