@@ -281,6 +281,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
         confidence=_confidence(classifier),
         guarantee=classifier.guarantee,
         broken=classifier.broken,
+        of_boxes=classifier.boxes is not None,
         most_bytes=MAX_BYTES,
         address=address,
         css=Markup(css),

@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 
 from taxtune.classifier import Reliability, RiskGuarantee
+from taxtune.data.boxes import Boxes
 from taxtune.errors import ModelError
 from taxtune.models import Failure, make_model
 from taxtune.policies import SelfConsistency
@@ -66,6 +67,11 @@ def test_the_page_is_about_the_classifier(tmp_path):
         "On photos of the same kind the mean of 1 - hP is at most 0.02 with 90 % confidence" in page
     )
     assert "from 300 images" in page
+    assert "whole photos" not in page
+    classifier.boxes = Boxes()
+    page = site_of(classifier).get("/").text
+    assert "On boxes in photos of the same kind the mean of 1 - hP is at most 0.02" in page
+    assert "This page asks about whole photos, of which nothing is promised." in page
 
 
 def test_images_in_json(tmp_path):
