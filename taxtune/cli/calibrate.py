@@ -211,10 +211,14 @@ def _print(calibration: Calibration, *, as_json: bool) -> None:
     table = levels_table(calibration, title, lambda level: needs(level.threshold))
     publish(StudyReport("calibrate", title, {}, (table,)), out=None, as_json=False)
     share = needs(calibration.threshold)
+    more = ", more answers per image, or a better template"
+    if is_posterior:
+        share = f"{share} of the probability"
+        more = " or a better template"
     text = guarantee(
         calibration,
-        f"{share} of the probability" if is_posterior else share,
+        share,
         cost=f"{samples} VLM call{'' if samples == 1 else 's'} per image and ",
-        more=", more answers per image, or a better template",
+        more=more,
     )
     print(text)

@@ -29,6 +29,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from taxtune.errors import DataError, ModelError
+from taxtune.policies import Posterior
 from taxtune.serving.pyfunc import MAX_BYTES, ServedClassifier
 
 if TYPE_CHECKING:
@@ -303,6 +304,8 @@ def _confidence(classifier: Classifier) -> str:
             f"Each photo is asked about {calls} times; "
             "the share of the answers that name the label or one below it."
         )
+    if isinstance(classifier.policy, Posterior):
+        return "The probability that the model gives to the label's names and to those below it."
     if classifier.reliability is not None:
         return (
             "How often labels at this depth were right where answers to the run's held-out "

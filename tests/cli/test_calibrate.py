@@ -87,6 +87,16 @@ def test_what_cannot_be_done_is_told(more, said, run):
     assert not (run / "calibration.json").exists()
 
 
+def test_what_helps_is_what_the_policy_can_have(run):
+    """One answer gives all probabilities: more answers per image are no remedy."""
+    asked = ("calibrate", run, "--policy=posterior", "--promise=labels", "--rank=species")
+    done = run_captured(*asked, "--risk=0.1")
+    assert done.code == 0, done.err
+    assert "it takes more images or a better template, or a larger risk." in done.out
+    kept = run_captured("calibrate", run, "--policy=posterior", "--risk=0.3")
+    assert re.search(r"A node needs \d[\d.]* % of the probability: on new images", kept.out)
+
+
 def test_a_run_can_vote_all_along(tmp_path):
     settings = (*SMALL, "policy.samples=2", "policy.threshold=1")
     done = run_captured(

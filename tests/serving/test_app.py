@@ -21,7 +21,7 @@ from taxtune.classifier import Reliability, RiskGuarantee
 from taxtune.data.boxes import Boxes
 from taxtune.errors import ModelError
 from taxtune.models import Failure, make_model
-from taxtune.policies import SelfConsistency
+from taxtune.policies import Posterior, SelfConsistency
 from taxtune.serving import app as serving_app
 from taxtune.serving.app import make_app
 from taxtune.serving.pyfunc import ServedClassifier, few_at_once
@@ -68,6 +68,8 @@ def test_the_page_is_about_the_classifier(tmp_path):
     )
     assert "from 300 images" in page
     assert "whole photos" not in page
+    of_names = site_of(toy(tmp_path, policy=Posterior(0.7))).get("/").text
+    assert "The probability that the model gives to the label" in of_names
     classifier.boxes = Boxes()
     page = site_of(classifier).get("/").text
     assert "On boxes in photos of the same kind the mean of 1 - hP is at most 0.02" in page
