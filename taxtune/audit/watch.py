@@ -134,6 +134,8 @@ class Watch:
         Args:
             by: A column of the labels, or a rank or a depth of their nodes.
         """
+        import pandas as pd
+
         groups: list[tuple[Any, pd.DataFrame]] = [("all", self.labelled)]
         if by in self.labelled:
             groups += list(self.labelled.groupby(by, dropna=False))
@@ -142,14 +144,16 @@ class Watch:
             names = []
             for node in self.labelled["node"]:
                 above = [self.tree.labels[i] for i in self.tree.ancestors(node) if is_there[i]]
-                names.append("".join(above[-1:]))
-            groups += list(self.labelled.groupby(names))
+                names.append(above[-1] if above else None)
+            key = pd.Series(names, self.labelled.index, dtype=object)
+            groups += list(self.labelled.groupby(key, dropna=False))
         table = []
         level = self.level
         for name, rows in groups:
             if len(rows):
                 evidence = self.weigh(rows)
-                row: dict[str, Any] = {"images": name, "labels": len(rows)}
+                known = f"no {by}" if pd.isna(name) else name
+                row: dict[str, Any] = {"images": known, "labels": len(rows)}
                 row["risk"] = evidence.loss
                 row["evidence: broken"] = float(evidence.broken[-1])
                 row["evidence: holds"] = float(evidence.holds[-1])

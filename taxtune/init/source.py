@@ -150,6 +150,8 @@ def _manifest(path: Path, image_column: str | None, label_column: str | None) ->
     for _, record in read_table(path, what="manifest")[:_SAMPLED_ROWS]:
         for name, value in record.items():
             values = columns.setdefault(name, [])
+            if isinstance(value, list):  # such as a box, in JSON
+                value = str(value)
             if isinstance(value, str) and value.strip():
                 values.append(value.strip())
     image, folder = find_images(path, columns, image_column)

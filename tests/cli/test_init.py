@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import Counter
 from itertools import cycle, islice
@@ -323,6 +324,18 @@ def test_bursts_are_groups_of_the_recipe_and_copies_are_counted(here):
     # Two bursts are one, since a photo of one is a copy of a photo of the other.
     assert "48 images are of 23 groups by 'burst_id'." in dry.err
     assert "Copies of other images: 1" in dry.err
+
+
+def test_boxes_may_be_lists_of_a_jsonl_file(here):
+    rows = []
+    for number in range(48):
+        file = here / f"{number}.png"
+        scene(number, size=(96, 72)).save(file)
+        row = {"image": file.name, "label": SHADES[number % 4], "bbox": [0.1, 0.1, 0.8, 0.8]}
+        rows.append(json.dumps(row))
+    (here / "photos.jsonl").write_text("\n".join(rows))
+    done = init("--data", "photos.jsonl", *MODEL)
+    assert written(done).data.box == "bbox"
 
 
 def test_a_few_groups_are_noted_and_left_to_the_user(here):

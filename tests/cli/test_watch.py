@@ -71,7 +71,7 @@ def test_a_promise_that_is_kept_holds_after_some_labels(here):
             break
         assert rows[0]["promise"].startswith("not known yet, about ")
     assert rows[0]["promise"] == "holds"
-    assert {row["images"] for row in rows} <= {"all", "none", "f0", "f1", "f2", "f3"}
+    assert {row["images"] for row in rows} <= {"all", "no family", "f0", "f1", "f2", "f3"}
     assert sum(row["labels"] for row in rows[1:]) == rows[0]["labels"]
     drawn = pd.read_csv(here / "june-audit.csv")
     assert len(drawn) == rows[0]["labels"]
@@ -293,3 +293,13 @@ def test_groups_of_a_column_may_be_asked_for_before_there_is_a_truth(here):
     labels.assign(camera="c1").to_csv(here / "june.csv", index=False)
     run_well(*AUDIT, "--by=camera", folder=here)
     assert set(pd.read_csv(here / "june-audit.csv")["camera"]) == {"c1"}
+
+
+def test_labels_without_a_value_of_the_column_are_a_group_with_a_name(here):
+    labels = pd.read_csv(here / "june.csv")
+    camera = ["c1", ""] * len(labels)
+    labels.assign(camera=camera[: len(labels)]).to_csv(here / "june.csv", index=False)
+    run_well(*AUDIT, "--by=camera", folder=here)
+    label(here, "june", truths(here, "june-scores"))
+    rows = run_json(*AUDIT, "--by=camera", folder=here)["tables"]["watch"]
+    assert {row["images"] for row in rows} == {"all", "c1", "no camera"}
