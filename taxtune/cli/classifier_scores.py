@@ -253,7 +253,7 @@ def _groups_table(calibration: ScoreCalibration) -> Table:
                 "at most": level.bound,
             }
         )
-    fewest = f"{calibration.needed:,} images, by {calibration.by}"
+    fewest = f"{calibration.needed:,} {calibration.unit}s, by {calibration.by}"
     note = f"Groups of fewer than {fewest}, go with all others."
     return Table.from_records("groups", "Groups with a guarantee of their own", rows, notes=[note])
 

@@ -202,8 +202,11 @@ def _detected(
         animals = [key for key, name in categories.items() if name.casefold() == _ASKED]
         for photo in content["images"]:
             sure = [each for each in photo.get("detections") or () if each["conf"] >= least]
-            counts.update(categories[each["category"]] for each in sure)
-            asked = [each["bbox"] for each in sure if each["category"] in (animals or categories)]
+            kinds = [str(each["category"]) for each in sure]
+            counts.update(categories[kind] for kind in kinds)
+            wanted = animals or categories
+            pairs = zip(sure, kinds, strict=True)
+            asked = [each["bbox"] for each, kind in pairs if kind in wanted]
             failure = photo.get("failure")
             found[photo["file"]] = (asked, failure and f"The detector failed: {failure}")
     except (AttributeError, KeyError, TypeError, ValueError) as error:

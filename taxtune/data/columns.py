@@ -74,7 +74,7 @@ ANSWERS = (
 )
 # Usual names of columns of what several images may show.
 _GROUPS = re.compile(
-    "(burst|seq(uence)?|event|session|deployment|camera|individual|subject|patient|specimen|product)(_?id)?"
+    "(burst|seq(uence)?|event|session|deployment|camera|individual|subject|patient|specimen|product)([_-]?(id|no|nr|num|number|code|key))?"
 )
 
 

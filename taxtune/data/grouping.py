@@ -23,6 +23,7 @@ __all__ = [
     "BURST",
     "FOLDER",
     "at_class",
+    "class_of",
     "find_bursts",
     "grouped",
     "joined",
@@ -103,12 +104,17 @@ def _folder(example: Example) -> str:
 
 def at_class(record: Record, finder: LabelFinder) -> Record:
     """Returns a record with the lowest folder that is a class; those below it are of a group."""
-    label = record.label
+    label = class_of(record.label, finder)
+    return record._replace(label=label, references=label_references(label))
+
+
+def class_of(label: str, finder: LabelFinder) -> str:
+    """Returns of the folders of an image, "wren/site 1", the lowest that is a class, with those above."""
     while "/" in label and not finder.kind(label)[0]:
         if finder.node(label_references(label)) is not None:
             break
         label = label.rpartition("/")[0]
-    return record._replace(label=label, references=label_references(label))
+    return label
 
 
 def find_bursts(files: Sequence[Path]) -> list[str]:

@@ -101,7 +101,11 @@ class LabelFinder:
             self._kinds[_phrase(phrase)] = "left_out"
         for phrase in words.nothing:
             self._kinds[_phrase(phrase)] = "nothing"
-        for name in taxonomy.names(taxonomy.root):
+        names = [*taxonomy.names(taxonomy.root)]
+        if part is not None:
+            for above in part.full.ancestors(part.root).tolist():
+                names += part.full.names(above)
+        for name in names:
             self._kinds[_phrase(f"no {name}")] = "nothing"
         around = map(_words, words.unnamed)
         self._around = list(filter(None, around))

@@ -16,10 +16,11 @@ from taxtune.authoring.label_tree import tree_by_wordnet
 from taxtune.authoring.senses import SenseChoice, as_labels
 from taxtune.data import Example, load_examples
 from taxtune.data.boxes import Boxes
-from taxtune.data.grouping import likely_group
+from taxtune.data.grouping import FOLDER, class_of, likely_group
 from taxtune.data.labels import LabelFinder, label_references
 from taxtune.errors import DataError, RecipeError
 from taxtune.init.source import Source
+from taxtune.metrics.groups import Groups
 from taxtune.models.names import parse_model
 from taxtune.settings import LabelWords
 from taxtune.taxonomy import Taxonomy
@@ -178,6 +179,9 @@ def make_draft(
             listed).
     """
     boxes = None if source.box is None else Boxes(column=source.box)
+    finder = LabelFinder(tree)
+    classes = _classes(source, finder, tree)
+    group = None if classes == set(source.labels) else FOLDER
     with tempfile.TemporaryDirectory(prefix="taxtune-crops-") as folder:
         examples = load_examples(
             source.path,
@@ -189,6 +193,7 @@ def make_draft(
             skip_broken=skip_broken,
             folder=folder,
             columns=source.groups,
+            group=group,
             boxes=boxes,
         )
     labels = len({example.target for example in examples})
@@ -201,13 +206,20 @@ def make_draft(
             file=source.path,
             remedy=f"Give at least {_FEWEST} images, better 150, of two labels or more.",
         )
-    group, count = likely_group(examples)
-    if count < _FEWEST_GROUPS:
-        group = None
+    sites = len(Groups.of([example.group for example in examples]))
+    if group is not None and sites < _FEWEST_GROUPS:
+        raise DataError(
+            f"The folders in those of the classes are {sites:,} groups of images: "
+            f"too few to split, which takes {_FEWEST_GROUPS}.",
+            file=source.path,
+            remedy="List the images in a CSV file with the columns image and label.",
+        )
+    if group is None:
+        likely, count = likely_group(examples)
+        group = likely if count >= _FEWEST_GROUPS else None
     # What shows nothing is no part of what the images show.
-    finder = LabelFinder(tree)
-    empty = finder.empty(source.labels)
-    found = [finder.node(label_references(label)) for label in source.labels]
+    empty = finder.empty(classes)
+    found = [finder.node(label_references(label)) for label in classes]
     targets = [example.target for example in examples if example.label not in empty]
     subject = find_subject(tree, targets)
     return Draft(
@@ -220,6 +232,25 @@ def make_draft(
         has_unnamed=None in found,
         skip_broken=skip_broken,
     )
+
+
+def _classes(source: Source, finder: LabelFinder, tree: Taxonomy) -> set[str]:
+    """Returns the labels of a source, of folders without those of cameras or days in a class.
+
+    These may lie in a leaf, or in "blank". In any other node, a folder that is no class may be a
+    misspelt one: then all labels are as they are.
+    """
+    labels = set(source.labels)
+    if source.kind != "folder":
+        return labels
+    classes = set()
+    for label in labels:
+        folder = class_of(label, finder)
+        classes.add(folder)
+        node = None if folder == label else finder.node(label_references(folder))
+        if node is not None and node not in tree.leaves:
+            return labels
+    return classes
 
 
 def _path(path: Path, recipe: Path) -> str:

@@ -116,6 +116,8 @@ def test_groups_are_a_column_of_either_file(name, here):
     in_bursts(here, "new.csv", "burst")
     labelled = classify(here, "--truth=new-truth.csv")
     assert "on these, per image and not per burst" in labelled.err.replace("\n", " ")
+    done = calibrate(here, "--group=burst", "--risk=0.2", "--by=family", "--force")
+    assert re.search(r"Groups of fewer than \d+ bursts, by family", done.out)
 
 
 def test_groups_of_added_labels_are_read_and_those_without_one_are_told(here):

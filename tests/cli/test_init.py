@@ -332,6 +332,33 @@ def test_a_few_groups_are_noted_and_left_to_the_user(here):
     assert "48 images are of 12 groups by 'burst_id'" in done.err
 
 
+def in_sites(here, *folders):
+    """Writes a tree of cats and dogs, and three photos in each folder."""
+    (here / "tree.csv").write_text("path\nanimal/cat/tabby\nanimal/dog/pug\n")
+    for number, folder in enumerate(folders):
+        (here / "photos" / folder).mkdir(parents=True)
+        for photo in range(3):
+            picture(here / "photos" / folder / f"{photo}.png", 3 * number + photo)
+
+
+def test_folders_of_sites_in_those_of_classes_are_groups(here):
+    sites = [f"tabby/{number}/may" for number in range(20)]
+    in_sites(here, *sites, "pug/oak", "pug/elm", "blank/oak")
+    data = written(init("--data", "photos", *MODEL)).data
+    assert data.group == "folder"
+    assert "blank" in data.nothing
+
+
+def test_a_few_sites_are_refused(here):
+    in_sites(here, "tabby/oak", "pug/oak", "pug/elm")
+    refused(init("--data", "photos", *MODEL), "are 2 groups of images: too few to split")
+
+
+def test_a_misspelt_folder_is_no_site(here):
+    in_sites(here, "dog/pugg", "tabby/oak")
+    refused(init("--data", "photos", *MODEL), "'dog/pugg'")
+
+
 def test_what_shows_nothing_is_no_part_of_the_subject(here):
     (here / "tree.csv").write_text(LIFE)
     counts = {"mallard": 6, "robin": 6, "empty": 20, "false_trigger": 4, "unidentified_bird": 3}

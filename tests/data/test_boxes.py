@@ -276,6 +276,15 @@ def test_of_a_detector_without_animals_all_categories_are_asked_about(photos):
     assert len(examples) == 1
 
 
+def test_categories_may_be_written_as_numbers(photos):
+    animal = detection(1, 0.2, 0, 0, 0.5, 0.5)
+    person = detection(2, 0.9, 0, 0, 1, 1)
+    file = detections(photos, {"file": "a.jpg", "detections": [person, animal]})
+    examples, notes = load(photos, "image,label\na.jpg,bird\n", file=file)
+    assert [example.box for example in examples] == [(0, 0, 0.5, 0.5)]
+    assert "1 person, 1 animal" in notes
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from taxtune.data import load_examples
+from taxtune.data.columns import like_groups
 from taxtune.errors import DataError
 from taxtune.taxonomy.tree import Taxonomy
 
@@ -149,6 +150,16 @@ def test_data_that_look_grouped_are_noted(tmp_path, notes):
     pd.DataFrame({"image": ["a.png", "b.png"], "product": "wren"}).to_csv(other, index=False)
     load_examples(other, TREE, label_column="product")
     assert notes == []
+
+
+@pytest.mark.parametrize("name", ["SeqNum", "Product Code", "patient-id", "deploymentID"])
+def test_columns_of_groups_have_many_names(name):
+    assert like_groups([name]) == [name]
+
+
+@pytest.mark.parametrize("name", ["productive", "product_price", "camera_angle", "eventual"])
+def test_other_columns_are_no_groups(name):
+    assert like_groups([name]) == []
 
 
 def test_frames_of_a_camera_are_noted(tmp_path, notes):

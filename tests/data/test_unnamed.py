@@ -78,6 +78,10 @@ def test_a_denial_of_the_root_is_nothing():
     part = restrict(TREE, "bird")
     birds = part.tree
     assert meant("no birds", birds, part=part) == ("nothing", "bird")
+    assert meant("no animals", birds, words=LabelWords(nothing=()), part=part) == (
+        "nothing",
+        "bird",
+    )
 
 
 @given(st.sampled_from(["none", "Blank", "unknown", "other bird", "?"]))
