@@ -319,6 +319,8 @@ def read_added(file: Path) -> pd.DataFrame:
     kept = has_truth & (np.random.default_rng(0).random(len(frame)) <= weights / weights.max())
     note(f"{kept.sum():,} of {has_truth.sum():,} labels of {file} are added; see `taxtune audit`")
     added: pd.DataFrame = frame[kept].rename(columns={"truth": "label"})
+    if {"photo", "box"} <= {*added}:
+        added["image"] = added["photo"]  # a box is no file
     return added
 
 

@@ -295,7 +295,11 @@ def further_examples(
         variables: The run's variables, which templates may use of each image.
     """
     load = _loader(recipe, taxonomy, part)
-    examples = load(source, folder=folder / "images", boxes=make_boxes(recipe))
+    boxes = make_boxes(recipe)
+    if boxes is not None and "box" in getattr(source, "columns", ()):
+        # The detector's file of the run is about other photos.
+        boxes = replace(boxes, file=None, column="box")
+    examples = load(source, folder=folder / "images", boxes=boxes)
     settings = _context_settings(recipe)
     if settings is None:
         return examples

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -204,6 +205,25 @@ def test_a_run_is_calibrated_on_boxes(made):
     done = run_captured("calibrate", "run", "--risk=0.5", "--samples=2", folder=made)
     assert done.code == 0, done.err
     assert "without a box are left out" in done.err
+
+
+def test_boxes_that_were_labelled_in_an_audit_are_added(made, tmp_path):
+    """The detector's file of the run does not know their photos; the audit's file has their boxes."""
+    rows = [("image", "truth", "weight", "photo", "box", "burst")]
+    for number in (1, 4, 7):
+        photo = tmp_path / f"new{number}.jpg"
+        with Image.open(made / f"photos/{number}.jpg") as known:
+            known.transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(photo)
+        box = "0.58,0.1,0.4,0.75"
+        rows.append((f"{photo}#1", "Aves", 1, photo, box, f"new{number}"))
+    write(tmp_path / "new-audit.csv", *rows)
+    asked = ("calibrate", "run", "--samples=2", "--risk=0.5", "--dry-run")
+    alone = run_well(*asked, folder=made).err
+    added = run_well(*asked, f"--add={tmp_path / 'new-audit.csv'}", folder=made).err
+    assert "3 of 3 labels" in added
+    assert "The file has no detections" not in added
+    counts = [int(re.search(r"(\d+) images \(", said)[1]) for said in (alone, added)]
+    assert counts[1] > counts[0]
 
 
 def test_a_request_may_have_a_box(made, tmp_path):
