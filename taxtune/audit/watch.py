@@ -144,9 +144,8 @@ class Watch:
             names = []
             for node in self.labelled["node"]:
                 above = [self.tree.labels[i] for i in self.tree.ancestors(node) if is_there[i]]
-                names.append(above[-1] if above else None)
-            key = pd.Series(names, self.labelled.index, dtype=object)
-            groups += list(self.labelled.groupby(key, dropna=False))
+                names.append(above[-1] if above else f"no {by}")
+            groups += list(self.labelled.groupby(names))
         table = []
         level = self.level
         for name, rows in groups:
