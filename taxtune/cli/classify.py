@@ -144,11 +144,16 @@ def classify(
         review_below = _UNSURE if classifier.guarantee is None else 0.0
     if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
         note("the run is calibrated; --policy calibrated labels with the guarantee")
+    was_boxed = classifier.boxes is not None
     if boxes is not None:
-        if classifier.boxes is None:
+        if not was_boxed:
             note("the run was asked about whole photos, and is now asked about boxes of them")
         classifier.boxes = replace(classifier.boxes or Boxes(), file=boxes)
     listed = _listed(classifier, images, image_column, candidates)
+    if classifier.guarantee is not None and classifier.has_boxes(listed) != was_boxed:
+        kind = "boxes" if was_boxed else "whole photos"
+        note(f"nothing is promised of these labels: the run was calibrated on {kind}")
+        classifier.guarantee = None
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
         known = _known(listed, truth, classifier, columns_of(context))

@@ -205,6 +205,9 @@ def test_a_run_is_calibrated_on_boxes(made):
     done = run_captured("calibrate", "run", "--risk=0.5", "--samples=2", folder=made)
     assert done.code == 0, done.err
     assert "without a box are left out" in done.err
+    whole = run_well("classify", "run", "photos/0.jpg", "--policy=calibrated", folder=made)
+    assert "nothing is promised of these labels: the run was calibrated on boxes" in whole.err
+    assert "on images like those of the calibration" not in whole.err
 
 
 def test_boxes_that_were_labelled_in_an_audit_are_added(made, tmp_path):
