@@ -282,3 +282,10 @@ def test_labels_have_a_confidence_and_ranks_are_theirs():
         asked(0.05, rank="species")
     with pytest.raises(TaxtuneError, match="The tree has no such rank"):
         asked(0.05, promise="labels", rank="tribe").is_label(RANKED)
+
+
+def test_the_root_is_no_label():
+    """It is never wrong: counted as one, it would make any share of wrong labels small."""
+    is_label = asked(0.1, promise="labels").is_label(TREE)
+    assert not is_label[TREE.root]
+    assert is_label.sum() == len(TREE) - 1
