@@ -79,12 +79,7 @@ LabelsOutOption = Annotated[
     Path | None, opt("Write the labels to this file: .csv or .jsonl.", shown="CSV on stdout")
 ]
 BatchOption = Annotated[
-    bool,
-    opt(
-        "Submit all questions to the provider's batches, at half the price, and exit with 75; "
-        "--resume fetches the answers.",
-        "--batch",
-    ),
+    bool, opt("Ask in the provider's batches: half the price, exit code 75.", "--batch")
 ]
 ResumeOption = Annotated[bool, opt("Fetch the answers to what --batch submitted.", "--resume")]
 ReviewBelowOption = Annotated[

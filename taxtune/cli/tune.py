@@ -56,12 +56,7 @@ OutOption = Annotated[
 ]
 ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is one.", "--resume")]
 BatchOption = Annotated[
-    bool,
-    opt(
-        "Submit the questions about held-out images to the provider's batches, at half the price, and "
-        "exit with 75; --resume fetches the answers.",
-        "--batch",
-    ),
+    bool, opt("Ask held-out questions in batches: half the price, exit code 75.", "--batch")
 ]
 DryRunOption = Annotated[
     bool,

@@ -16,7 +16,9 @@ from tests.cli.commands import run_captured, run_refused, run_well
 from tests.cli.processes import Started
 from tests.servers import BatchServer
 
-SMALL = "data.count=60 data.tuning=6 data.first_rung=6 data.heldout=12 iterations=2 objective.kind=hp"
+SMALL = (
+    "data.count=60 data.tuning=6 data.first_rung=6 data.heldout=12 iterations=2 objective.kind=hp"
+)
 BASELINE = "What is this an image of?"
 
 
@@ -47,9 +49,7 @@ def settings(server):
 
 
 def tune(server, folder, *more):
-    return run_captured(
-        "tune", "fieldguide", *settings(server), "--out=run", *more, folder=folder
-    )
+    return run_captured("tune", "fieldguide", *settings(server), "--out=run", *more, folder=folder)
 
 
 @pytest.fixture(scope="module")
