@@ -283,6 +283,7 @@ def further_examples(
     source: Source,
     folder: Path,
     variables: Sequence[Variable],
+    candidates: str | None = None,
 ) -> Sequence[Example]:
     """Returns further labelled images, with the values of a run's variables.
 
@@ -293,6 +294,8 @@ def further_examples(
         source: The images.
         folder: The run's folder, for images that are not in files.
         variables: The run's variables, which templates may use of each image.
+        candidates: The file of scores that has the candidates of these images, if another than
+            that of the run.
     """
     load = _loader(recipe, taxonomy, part)
     boxes = make_boxes(recipe)
@@ -303,6 +306,8 @@ def further_examples(
     settings = _context_settings(recipe)
     if settings is None:
         return examples
+    if settings.candidates and candidates:
+        settings = settings.model_copy(update={"candidates": candidates})
     return make_context(examples, settings, taxonomy, str(source), variables)[1]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -97,14 +97,17 @@ class CalibrationRun:
     Attributes:
         folder: The run's folder; the calibration is kept there.
         confidence: With which confidence, in (0, 1).
-        kind: What is calibrated, the `policy` of `taxtune.calibrate`; further attributes are there.
+        kind: What is calibrated, the `policy` of `taxtune.calibrate`, or "direct" for one answer
+            per image; further attributes are there.
+        candidates: A classifier's scores of the images of `data`, for a prompt that asks for
+            candidates; None for those of the run's recipe.
         add: Labelled images beside those.
     """
 
     folder: Path
     risk: float
     confidence: float | None = None
-    kind: Literal["self_consistency", "posterior"] | None = None
+    kind: Literal["self_consistency", "posterior", "direct"] | None = None
     samples: int | None = None
     data: Source | None = None
     images: int = 500
@@ -113,6 +116,7 @@ class CalibrationRun:
     answers: str | Path | None = None
     promise: Promise = "hp"
     rank: str | None = None
+    candidates: str | None = None
     add: Source | None = None
 
     def __post_init__(self) -> None:
@@ -139,9 +143,11 @@ class CalibrationRun:
         return recipe_of(self.result, given=[group for group in given if given[group] is not None])
 
     @cached_property
-    def policy(self) -> SelfConsistency | Posterior:
+    def policy(self) -> SelfConsistency | Posterior | Single:
         """The policy that asks; its threshold is chosen later."""
         own = self.settings.policy
+        if self.kind == "direct":
+            return Single()
         if (self.kind or own.kind) == "posterior":
             return Posterior(names=own.names)
         usual = own.samples if own.samples > 1 else _SAMPLES
@@ -203,7 +209,8 @@ class CalibrationRun:
         pool = self.run_data.examples
         variables = self.run_data.variables
         if self.data is not None:
-            pool = further_examples(recipe, *self.tree, self.data, self.folder, variables)
+            further = partial(further_examples, recipe, *self.tree)
+            pool = further(self.data, self.folder, variables, self.candidates)
         if self.add is not None:
             added = further_examples(recipe, *self.tree, self.add, self.folder, variables)
             pool = [*pool, *added]
@@ -264,7 +271,7 @@ class CalibrationRun:
             TaxtuneError: If the model cannot be asked.
         """
         tree, _ = self.tree
-        rows = self._answered_rows()
+        rows = self.answered_rows()
         placed = [row.placed for row in rows if row.placed is not None]
         targets = [row.target for row in rows]
         groups = Groups.of([row.group for row in rows])
@@ -297,8 +304,8 @@ class CalibrationRun:
         write_json(self.folder / CALIBRATION, asdict(calibration))
         return calibration
 
-    def _answered_rows(self) -> list[SampleResult]:
-        """Returns the rows of the images that have an answer; see `run`."""
+    def answered_rows(self) -> list[SampleResult]:
+        """Asks what is not answered yet, and returns the rows of images with an answer; see `run`."""
         # What is wrong with the images is told first.
         n = len(self.examples)
         self.guarantee.is_label(self.tree[0])

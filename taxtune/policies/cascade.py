@@ -1,0 +1,242 @@
+"""Cascades: a classifier's scores label what they can, a model is asked about the other images.
+
+An image is on the deepest node u whose share of the scores reaches the first threshold. If that is
+as deep as wanted, the image is done. Any other one is asked about: of the model's answer the
+deepest node s counts whose share reaches the second threshold. Where u and s are on one path the
+deeper one is the label, and where they contradict each other their deepest common ancestor.
+
+Each source has a threshold of its own: shares of scores and of answers are no common scale, and one
+threshold for both loses (benchmarks/cascade.py). Pairs of thresholds are tested by learn-then-test
+(Angelopoulos, Bates, Candès, Jordan and Lei 2021). The first thresholds are fixed in advance, and
+below each the second goes down by fixed-sequence testing, at an equal part of the level, so that
+all pairs that are kept hold together and any of them may be chosen after a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taxtune.metrics.groups import Groups
+from taxtune.metrics.hierarchical import precision_recall
+from taxtune.policies.paths import BoolArray, FloatArray, IntArray, Paths
+from taxtune.policies.risk import THRESHOLDS, Labelled, RiskGuarantee, Tested, ThresholdLevel
+from taxtune.taxonomy import Taxonomy
+
+__all__ = ["FIRST", "PricePoint", "join_nodes", "price_list"]
+
+#: The first thresholds, the cheapest first; None is the model alone. They are fixed before an image
+#: is seen, and few, since each takes a part of the level.
+FIRST: tuple[float | None, ...] = (0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999, 0.9999, None)
+#: The thresholds of the scores alone.
+_ALONE = THRESHOLDS[::5]
+_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PricePoint:
+    """A pair of thresholds: how many images are asked about, and what the labels are worth.
+
+    Attributes:
+        first: The share that a node needs of the scores; None for the model alone.
+        second: The share that it needs of the model's answers; None for the scores alone.
+        asked: Share of the images that are asked about, in [0, 1].
+        hp: Mean hP, each group counted once, where thresholds are chosen on other images.
+        hr: Mean hR, likewise.
+        wrong: Share of the labels that are wrong, likewise; None if there are none.
+        level: What the images say of the thresholds, which were chosen on them.
+        gains: How much hR is gained by asking, on average, by the depth of u, from 0 on.
+    """
+
+    first: float | None
+    second: float | None
+    asked: float
+    hp: float
+    hr: float
+    wrong: float | None
+    level: ThresholdLevel
+    gains: tuple[float, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether the promise is kept; the point is else the most cautious one of its first threshold."""
+        return self.level.kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Pairs of thresholds with one first threshold, or the scores alone.
+
+    Attributes:
+        first: The first threshold; None for the model alone, and for the scores alone.
+        asked: Which images are asked about, shape (n,).
+        unasked: The node that each image has as long as it is not asked about, shape (n,); None for
+            the scores alone.
+        thresholds: The thresholds that vary, the most cautious first.
+        labelled: The labels at each.
+    """
+
+    first: float | None
+    asked: BoolArray
+    unasked: IntArray | None
+    thresholds: Sequence[float]
+    labelled: Labelled
+
+    def test(
+        self, promise: RiskGuarantee, groups: Groups, images: BoolArray | None = None
+    ) -> Tested:
+        """Tests the pairs on all images, or on some."""
+        if images is None:
+            return self.labelled.test(promise, groups, self.unasked)
+        unasked = None if self.unasked is None else self.unasked[images]
+        return self.labelled.of_images(images).test(promise, groups, unasked)
+
+
+def join_nodes(taxonomy: Taxonomy, first: ArrayLike, second: ArrayLike) -> IntArray:
+    """Returns the deeper of two nodes on one path, else their deepest common ancestor.
+
+    Args:
+        taxonomy: The label tree.
+        first: Nodes, shape (n,).
+        second: Nodes, shape (n,).
+    """
+    one = np.asarray(first, dtype=np.int64)
+    other = np.asarray(second, dtype=np.int64)
+    lineage = taxonomy.lineage[one]
+    is_common = (lineage == taxonomy.lineage[other]) & (lineage >= 0)
+    # Where lineages part they do not meet again.
+    depth = is_common.sum(axis=1) - 1
+    common = lineage[np.arange(len(one)), depth]
+    joined = np.where(depth == taxonomy.depth[one], other, common)
+    return np.asarray(np.where(depth == taxonomy.depth[other], one, joined))
+
+
+def price_list(
+    taxonomy: Taxonomy,
+    scores: Paths,
+    answers: Paths,
+    target: ArrayLike,
+    promise: RiskGuarantee,
+    groups: Groups,
+    wanted: BoolArray,
+    thresholds: Sequence[float],
+) -> tuple[PricePoint, ...]:
+    """Tests pairs of thresholds on images whose labels are known.
+
+    Args:
+        taxonomy: The label tree.
+        scores: The paths of the classifier's scores, in the order in which the images were drawn.
+        answers: The paths of the model's answers about the same images.
+        target: The true nodes, shape (n,).
+        promise: What is to be kept, with a confidence.
+        groups: Which images belong together.
+        wanted: Which nodes are as deep as wanted, shape (nodes,).
+        thresholds: Second thresholds in (0, 1], the largest first, chosen without a look at the
+            images.
+
+    Returns:
+        The scores alone, then a point for each first threshold, the cheapest first, to the model
+        alone: the least cautious one that is kept, or the most cautious one, which is not.
+    """
+    truth = np.asarray(target, dtype=np.int64)
+    nodes = np.array([_at(scores, needed) for needed in _ALONE])
+    asked = np.zeros(len(truth), dtype=bool)
+    columns = [_Column(None, asked, None, _ALONE, Labelled(taxonomy, nodes, truth))]
+    supported = [_at(answers, needed) for needed in thresholds]
+    for first in FIRST:
+        unasked = scores.nodes[:, 0] if first is None else _at(scores, first)
+        asked = ~wanted[unasked] if first is not None else np.ones(len(truth), dtype=bool)
+        rows = [np.where(asked, join_nodes(taxonomy, unasked, s), unasked) for s in supported]
+        labelled = Labelled(taxonomy, np.array(rows), truth)
+        columns.append(_Column(first, asked, unasked, thresholds, labelled))
+    each = replace(promise, confidence_level=level_of_each(promise))
+    return tuple(_point(column, each, groups) for column in columns)
+
+
+def level_of_each(promise: RiskGuarantee) -> float:
+    """Returns the confidence of each first threshold, and of the scores alone, by itself.
+
+    Raises:
+        ValueError: If the promise has no confidence.
+    """
+    if promise.confidence_level is None:
+        raise ValueError("A choice among pairs of thresholds has no guarantee in expectation.")
+    return 1 - (1 - promise.confidence_level) / (len(FIRST) + 1)
+
+
+def _point(column: _Column, promise: RiskGuarantee, groups: Groups) -> PricePoint:
+    """Returns the least cautious pair of a column that keeps a promise."""
+    tested = column.test(promise, groups)
+    row = max(_last_kept(tested, promise), 0)
+    labelled = column.labelled
+    (level,) = labelled.rows(slice(row, row + 1)).levels(
+        [column.thresholds[row]],
+        Tested(tested.by_loss[row : row + 1], tested.by_label[row : row + 1]),
+        promise,
+        groups,
+    )
+    hp, hr, wrong = _cross_fitted(column, promise, groups)
+    needed = column.thresholds[row]
+    is_alone = column.unasked is None
+    return PricePoint(
+        first=needed if is_alone else column.first,
+        second=None if is_alone else needed,
+        asked=float(column.asked.mean()),
+        hp=hp,
+        hr=hr,
+        wrong=wrong,
+        level=level,
+        gains=() if column.unasked is None else _gains(column, labelled.placed[row]),
+    )
+
+
+def _last_kept(tested: Tested, promise: RiskGuarantee) -> int:
+    """Returns the number of the last policy that is kept, -1 for none."""
+    return max((i for i, kept in enumerate(tested.kept(promise)) if kept), default=-1)
+
+
+def _cross_fitted(
+    column: _Column, promise: RiskGuarantee, groups: Groups
+) -> tuple[float, float, float | None]:
+    """Returns hP, hR and the share of wrong labels, the threshold chosen on other images.
+
+    The i-th group is in fold i modulo 5. Where nothing is kept, the images are on the root.
+    """
+    labelled = column.labelled
+    folds = groups.numbers % _FOLDS
+    nodes = np.full(len(folds), labelled.taxonomy.root)
+    for fold in range(_FOLDS):
+        own = folds == fold
+        others = Groups.of(groups.numbers[~own].astype(str).tolist())
+        row = _last_kept(column.test(promise, others, ~own), promise)
+        if row >= 0:
+            nodes[own] = labelled.placed[row, own]
+    chosen = replace(labelled, placed=nodes[np.newaxis])
+    means = [float(groups.mean(values[0]).mean()) for values in chosen.scores()]
+    wrong, given = (groups.mean(values[0]).sum() for values in chosen.wrong(promise))
+    return means[0], means[1], float(wrong / given) if given else None
+
+
+def _gains(column: _Column, joined: IntArray) -> tuple[float, ...]:
+    """Returns the mean gain of hR by asking, by the depth of what is known before."""
+    tree, target = column.labelled.taxonomy, column.labelled.target
+    before = column.unasked
+    if before is None or not column.asked.any():
+        return ()
+    gain: FloatArray = precision_recall(tree, joined, target)[1]
+    gain = (gain - precision_recall(tree, before, target)[1])[column.asked]
+    depths = tree.depth[before[column.asked]]
+    usual = float(gain.mean())
+    gains = []
+    for depth in range(tree.height + 1):
+        own = gain[depths == depth]
+        gains.append(float(own.mean()) if own.size else usual)
+    return tuple(gains)
+
+
+def _at(paths: Paths, needed: float) -> IntArray:
+    """Returns the deepest node of each path whose share reaches a threshold, shape (n,)."""
+    return paths.at(paths.depths(needed))[0]
