@@ -7,7 +7,7 @@ import json
 import pytest
 
 from taxtune.errors import BatchPendingError, DataError, ModelError
-from taxtune.models import AnswerStore, Failure, Request, ask, count_faults, submit
+from taxtune.models import AnswerStore, Failure, Request, ask, count_faults
 from taxtune.models import batches as module
 from taxtune.models.batches import in_batches
 from tests import servers
@@ -201,8 +201,8 @@ def test_answers_that_could_not_be_stored_are_fetched_again(server, questions, f
 def test_calls_of_several_templates_share_a_batch(server, questions, file):
     with AnswerStore(file) as store:
         ask(api_model(server), questions[:1], store)
-        submit(in_batches(api_model(server), file), questions, store)
-        submit(api_model(server), questions, store)  # a live model has nothing to submit
+        with pytest.raises(BatchPendingError):
+            ask(in_batches(api_model(server), file).submitter(), questions, store)
     assert len(server.chats) == 1
     for some in (questions[:3], questions[3:]):
         with pytest.raises(BatchPendingError):
