@@ -37,6 +37,8 @@ _SECONDS = 600.0
 _CHATS = "/v1/chat/completions"
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _FAILED = 503  # the status of what may be asked again
+_JSON = {"content-type": "application/json"}
+_UNREAD = 200, {"choices": [{"message": {"content": "-"}}]}
 _HELD = Failure("The reply is not there yet.", retryable=True)
 
 
@@ -114,12 +116,11 @@ class BatchModel(ApiModel):
         if waiting:
             batches = self._batches_of(waiting)
             ids = ", ".join(str(batch.id) for batch in batches)
-            since = min(batch.since for batch in batches).astimezone()
-            message = (
-                f"{len(waiting):,} questions are with the provider since {since:%Y-%m-%d %H:%M}"
-            )
+            since = min([batch.since for batch in batches], default=datetime.now(UTC))
+            message = f"{len(waiting):,} questions are with the provider since"
+            moment = f"{since.astimezone():%Y-%m-%d %H:%M} (batch {ids})."
             remedy = "The same command with --resume fetches the answers, within a day."
-            raise BatchPendingError(f"{message} (batch {ids}).", remedy=remedy)
+            raise BatchPendingError(f"{message} {moment}", remedy=remedy)
 
     def forget(self) -> None:
         """Drops the requests from the file whose replies were given: the answers are stored."""
@@ -136,22 +137,21 @@ class BatchModel(ApiModel):
             return _HELD
         if response is not None:
             request = replace(request, image=None)
-        status, told = response or (200, {"choices": [{"message": {"content": "-"}}]})
-        content = httpx.ByteStream(json.dumps(told).encode())
+        status, reply = response or _UNREAD
+        content = httpx.ByteStream(json.dumps(reply).encode())
         bodies: list[bytes] = []
 
         def respond(call: httpx.Request) -> httpx.Response:
             bodies.append(call.read())
-            headers = {"content-type": "application/json"}
-            return httpx.Response(status, headers=headers, stream=content)
+            return httpx.Response(status, headers=_JSON, stream=content)
 
         token = responder.set(respond)
         try:
-            reply = super()._answer_one(request, stop)
+            given = super()._answer_one(request, stop)
         finally:
             responder.reset(token)
-        if response is not None or not bodies:  # its image cannot be read
-            return reply
+        if response is not None or not bodies:  # without a body: its image cannot be read
+            return given
         line = {"custom_id": key, "method": "POST", "url": _CHATS, "body": json.loads(bodies[0])}
         self._hold(key, json.dumps(line).encode() + b"\n")
         return _HELD
@@ -249,7 +249,7 @@ class BatchModel(ApiModel):
         for file in filter(None, (found.output_file_id, found.error_file_id)):
             content = self._operate("file_content", file_id=file, replies=len(batch.keys)).content
             for text in content.splitlines():
-                with suppress(ValueError, TypeError, KeyError):
+                with suppress(ValueError, TypeError, KeyError, AttributeError):
                     line = json.loads(text)
                     told = line["response"] or {}
                     reply = told.get("body") or {"error": line["error"]}
