@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from taxtune.errors import BatchPendingError, DataError, ModelError
 from taxtune.models import AnswerStore, Failure, Request, ask, count_faults
 from taxtune.models import batches as module
+from taxtune.models.ask import _StoreWriter
 from taxtune.models.base import Candidates
-from taxtune.models.batches import in_batches
+from taxtune.models.batches import BatchModel, in_batches
 from tests import servers
 from tests.models.replies import KEY, api_model, texts
 from tests.servers import BatchServer
@@ -174,8 +175,6 @@ STEPS = 7  # its intent, file, batch and id are written; status, output, what is
 @pytest.mark.parametrize("step", range(1, 2 * STEPS + 1))
 def test_a_process_may_be_killed_anywhere(server, questions, file, step, monkeypatch):
     server.page_size = 1
-    with pytest.raises(BatchPendingError):  # a batch of something else
-        asked(server, [Request("Something else")], file.with_name("other.db"))
     with monkeypatch.context() as patch:
         done = killing(patch, step)
         replies = None
@@ -184,7 +183,8 @@ def test_a_process_may_be_killed_anywhere(server, questions, file, step, monkeyp
                 replies = asked(server, questions, file)
                 break
             except Killed:
-                pass
+                with suppress(BatchPendingError):  # a later batch of something else
+                    asked(server, [Request("Something else?")], file.with_name("other.db"))
             except BatchPendingError:
                 server.end()
     assert len(done) >= step, "there are fewer steps"
@@ -196,11 +196,25 @@ def test_answers_that_could_not_be_stored_are_fetched_again(server, questions, f
     with pytest.raises(BatchPendingError):
         asked(server, questions, file)
     server.end()
-    with monkeypatch.context() as patch:
-        patch.setattr(AnswerStore, "put", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            asked(server, questions, file)
+    monkeypatch.setattr(_StoreWriter, "_write", lambda writer: writer.errors.append(OSError()))
+    stream = BatchModel.stream
+    # All at once, so that all have been given when the error comes.
+    monkeypatch.setattr(BatchModel, "stream", lambda *given: iter(list(stream(*given))))
+    with pytest.raises(OSError, match=""):
+        asked(server, questions, file)
+    monkeypatch.undo()
     assert len(texts(asked(server, questions, file))) == 5
+    assert len(server.batches) == 1
+
+
+def test_a_parameter_that_is_found_to_be_refused_makes_no_other_question(server, questions, file):
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    live = api_model(server)
+    live.refusals.add(["temperature"])
+    server.end()
+    with AnswerStore(file) as store:
+        assert len(texts(ask(in_batches(live, file), questions, store))) == 5
     assert len(server.batches) == 1
 
 
