@@ -196,11 +196,16 @@ def test_answers_that_could_not_be_stored_are_fetched_again(server, questions, f
     with pytest.raises(BatchPendingError):
         asked(server, questions, file)
     server.end()
-    monkeypatch.setattr(_StoreWriter, "_write", lambda writer: writer.errors.append(OSError()))
     stream = BatchModel.stream
-    # All at once, so that all have been given when the error comes.
-    monkeypatch.setattr(BatchModel, "stream", lambda *given: iter(list(stream(*given))))
-    with pytest.raises(OSError, match=""):
+
+    def whole(*given):
+        """Has given all replies before the first is to be stored."""
+        yield from list(stream(*given))
+
+    full = OSError("no space")
+    monkeypatch.setattr(_StoreWriter, "_write", lambda writer: writer.errors.append(full))
+    monkeypatch.setattr(BatchModel, "stream", whole)
+    with pytest.raises(OSError, match="no space"):
         asked(server, questions, file)
     monkeypatch.undo()
     assert len(texts(asked(server, questions, file))) == 5
