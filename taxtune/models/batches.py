@@ -258,7 +258,7 @@ class BatchModel(ApiModel):
         return responses
 
     def _operate(self, operation: str, *, replies: int = 1, **arguments: Any) -> Any:
-        """Returns the result of one of litellm's functions on files and batches; may raise `ModelError`."""
+        """Returns the result of a function of litellm on files or batches, or raises `ModelError`."""
         litellm = load_litellm()
         base = self.settings.api_base
         _, provider, key, address = litellm.get_llm_provider(self.model, api_base=base)
@@ -272,7 +272,8 @@ class BatchModel(ApiModel):
             **arguments,
         )
         try:
-            return guarded(call, self._server(), _SECONDS, replies=replies)
+            server = self._server()
+            return guarded(call, server, _SECONDS, logprobs=True, extra={}, replies=replies)
         except Exception as error:
             problem = classify(error, self.settings.api_key)
             if problem.fault.fatal:
