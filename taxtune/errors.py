@@ -144,6 +144,10 @@ class ModelError(TaxtuneError):
     """A model behind a measure or a similarity (an encoder, a judge) cannot be loaded or run."""
 
 
+class BatchPendingError(ModelError):
+    """Questions are with a provider, whose batch has not ended; nothing is wrong."""
+
+
 class MissingExtraError(TaxtuneError):
     """An optional package is needed and not installed."""
 

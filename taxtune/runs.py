@@ -61,12 +61,14 @@ class RunOptions(TypedDict, total=False):
         resume: Whether to go on with what is in the folder.
         command: The command that runs it again, for the report.
         anew: The command that begins a new run, for the error of one that cannot go on.
+        batch: Whether held-out images are asked about in the provider's batches.
     """
 
     callbacks: Sequence[Any]
     resume: bool
     command: str | None
     anew: str | None
+    batch: bool
 
 
 def tune(

@@ -21,13 +21,16 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from email import message_from_bytes
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from taxtune.models import ModelSettings, RetryPolicy
 
 __all__ = [
+    "BatchServer",
     "OpenAIServer",
     "Reply",
     "Request",
@@ -416,6 +419,115 @@ class OpenAIServer:
             return status(400, "nothing was scripted for this call")
 
 
+class BatchServer(OpenAIServer):
+    """A server that also takes batches, which end when the test says so.
+
+    Args:
+        script: From the JSON of a chat request to its reply, live and in batches.
+
+    Attributes:
+        paid: How often each request was accepted in a batch, by its custom_id.
+        batches: The batches, the latest last, as the server tells them.
+        page_size: How many it lists at a time.
+    """
+
+    def __init__(self, script):
+        super().__init__(script)
+        self.paid = Counter()
+        self.batches = []
+        self.page_size = 100
+        self._files = {}
+
+    def lines(self, batch):
+        """The requests of a batch."""
+        return _json_lines(self._files[batch["input_file_id"]])
+
+    def end(self, how="completed", *, lost=(), rejected=()):
+        """Ends all batches, the replies in another order than the requests.
+
+        Args:
+            how: Their status.
+            lost: Prompts without a line in the output.
+            rejected: Prompts whose line has an error.
+        """
+        for batch in self.batches:
+            if batch["status"] == "in_progress":
+                self._end(batch, how, lost, rejected)
+
+    def _end(self, batch, how, lost, rejected):
+        output = []
+        errors = []
+        for line in reversed(self.lines(batch)):
+            prompt = _text_of(line["body"]["messages"][-1])
+            if how != "completed" or prompt in lost:
+                continue
+            reply = _as_reply(self._script(line["body"]))
+            if prompt in rejected:
+                reply = status(400, "The image is too small.")
+            response = {"status_code": reply.code, "body": json.loads(reply.body)}
+            told = {"custom_id": line["custom_id"], "response": response, "error": None}
+            (errors if reply.code != 200 else output).append(told)
+        if how == "expired":
+            error = {"code": "batch_expired", "message": "The batch expired before this request."}
+            for line in self.lines(batch):
+                errors.append({"custom_id": line["custom_id"], "response": None, "error": error})
+        batch["status"] = how
+        batch["output_file_id"] = self._keep(output)
+        batch["error_file_id"] = self._keep(errors)
+
+    def _keep(self, lines):
+        if not lines:
+            return None
+        return self._store("\n".join(map(json.dumps, lines)).encode())
+
+    def _store(self, content):
+        name = f"file-{len(self._files)}"
+        self._files[name] = content
+        return name
+
+    def _reply(self, request):
+        path, _, query = request.path.removeprefix("/v1").partition("?")
+        if path.endswith("/chat/completions"):
+            return super()._reply(request)
+        with self._lock:
+            self.requests.append(request)
+            kind, *names = path.strip("/").split("/")
+            if kind == "files" and request.method == "GET":
+                return Reply(body=self._files[names[0]])
+            if kind == "files":
+                return _as_json(self._uploaded(request))
+            if request.method == "POST":
+                return _as_json(self._begun(request.json))
+            if names:
+                return _as_json(next(one for one in self.batches if one["id"] == names[0]))
+            return _as_json(self._page(parse_qs(query)))
+
+    def _uploaded(self, request):
+        head = f"Content-Type: {request.headers['content-type']}\r\n\r\n"
+        parts = message_from_bytes(head.encode() + request.body).get_payload()
+        (file,) = (part for part in parts if part.get_filename())
+        content = file.get_payload(decode=True)
+        name = self._store(content)
+        told = {"id": name, "object": "file", "bytes": len(content), "created_at": 1_700_000_000}
+        return told | {"filename": file.get_filename(), "purpose": "batch", "status": "processed"}
+
+    def _begun(self, wanted):
+        batch = {"id": f"batch_{len(self.batches)}", "object": "batch", "status": "in_progress"}
+        batch |= {"created_at": 1_700_000_000, **wanted}
+        self.batches.append(batch)
+        self.paid.update(line["custom_id"] for line in self.lines(batch))
+        return batch
+
+    def _page(self, query):
+        latest_first = self.batches[::-1]
+        after = query.get("after", [None])[0]
+        ids = [batch["id"] for batch in latest_first]
+        start = 0 if after is None else ids.index(after) + 1
+        page = latest_first[start : start + self.page_size]
+        has_more = start + len(page) < len(ids)
+        return {"object": "list", "data": page, "has_more": has_more}
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
@@ -432,6 +544,10 @@ def _as_json(value, code=200):
 
 def _as_reply(reply):
     return text(reply) if isinstance(reply, str) else reply
+
+
+def _json_lines(content):
+    return [json.loads(line) for line in content.splitlines()]
 
 
 def _text_of(message):

@@ -201,9 +201,10 @@ def label_images(
     others = [column for column in images.columns if column not in ("image", FILE, FAILURE)]
     batches: list[pd.DataFrame] = []
     answered = False
+    size = max(_BATCH, int(getattr(classifier.model, "batch_size", 0)))
     with track("classifying", len(images)) as task:
-        for start in range(0, len(images), _BATCH):
-            batch = images.iloc[start : start + _BATCH]
+        for start in range(0, len(images), size):
+            batch = images.iloc[start : start + size]
             with showing(_Notes(task.display)):
                 found = classifier.classify(batch.assign(image=batch[FILE]), store)
             for i, reason in enumerate(batch.get(FAILURE, ())):

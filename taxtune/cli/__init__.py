@@ -14,10 +14,12 @@ import os
 import sys
 from typing import Any
 
-from taxtune.errors import TaxtuneError
+from taxtune.errors import BatchPendingError, TaxtuneError
 from taxtune.untrusted import visible
 
 __all__ = ["main", "start"]
+
+_TRY_LATER = 75  # EX_TEMPFAIL
 
 
 def start() -> None:
@@ -59,6 +61,8 @@ def main() -> None:
                 # Here, where an error can still be told.
                 if sys.stdout is not None:
                     sys.stdout.flush()
+    except BatchPendingError as pending:
+        _fail(str(pending), *getattr(pending, "__notes__", ()), code=_TRY_LATER)
     except TaxtuneError as error:
         _fail(f"error: {error}", *getattr(error, "__notes__", ()))
     except BrokenPipeError:
@@ -71,10 +75,10 @@ def main() -> None:
         _fail(f"error: {error.filename or 'Cannot write the output'}: {what}.")
 
 
-def _fail(*lines: str) -> None:
+def _fail(*lines: str, code: int = 2) -> None:
     for line in lines:
         print(f"taxtune: {visible(line)}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
 
 
 class _Harmless:

@@ -38,7 +38,7 @@ __all__ = ["classify", "named_classifier", "serve"]
 _UNSURE = 0.8
 #: Seconds that requests have to end after Ctrl-C.
 _GRACE = 5
-_FOR_RUNS = ("candidates", "boxes", "review_below", "settings", "policy")
+_FOR_RUNS = ("candidates", "boxes", "review_below", "settings", "policy", "batch", "resume")
 _FOR_SCORES = ("label_column", "score_column")
 
 PolicyOption = Annotated[
@@ -78,6 +78,10 @@ BoxesOption = Annotated[
 LabelsOutOption = Annotated[
     Path | None, opt("Write the labels to this file: .csv or .jsonl.", shown="CSV on stdout")
 ]
+BatchOption = Annotated[
+    bool, opt("Ask in the provider's batches: half the price, exit code 75.", "--batch")
+]
+ResumeOption = Annotated[bool, opt("Fetch the answers to what --batch submitted.", "--resume")]
 ReviewBelowOption = Annotated[
     float | None,
     opt(
@@ -113,6 +117,8 @@ def classify(
     score_column: ScoreColumnOption = None,
     truth_column: TruthLabelsOption = None,
     on_broken: OnBrokenOption = "say",
+    batch: BatchOption = False,
+    resume: ResumeOption = False,
     force: ForceOption = False,
 ) -> None:
     """Label images with a run's winner (its prompt, model, mapper and policy), or by a classifier's calibrated scores.
@@ -125,6 +131,7 @@ def classify(
     rank, confidence (the share of the scores) and failure.
     """
     from taxtune.data.boxes import Boxes
+    from taxtune.models.batches import in_batches
     from taxtune.tuning.calibrate import CALIBRATION
 
     written = [] if out is None else [out]
@@ -157,7 +164,10 @@ def classify(
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
         known = _known(listed, truth, classifier, columns_of(context))
-    labels = _labels(classifier, listed, review_below, _answers(run, out), printed=out is None)
+    answers = _answers(run, out)
+    if batch or resume:
+        classifier.model = in_batches(classifier.model, answers, resume=resume and not batch)
+    labels = _labels(classifier, listed, review_below, answers, printed=out is None)
     note_arbiter(classifier.mapper)
     if out is not None:
         _write(labels, out)

@@ -55,6 +55,9 @@ OutOption = Annotated[
     Path | None, opt("Folder of the run.", shown="runs/NAME, runs/NAME-compare, ...")
 ]
 ResumeOption = Annotated[bool, opt("Continue the run in this folder if there is one.", "--resume")]
+BatchOption = Annotated[
+    bool, opt("Ask held-out questions in batches: half the price, exit code 75.", "--batch")
+]
 DryRunOption = Annotated[
     bool,
     opt(
@@ -89,6 +92,7 @@ def tune(
     out: OutOption = None,
     answers: AnswersOption = None,
     resume: ResumeOption = False,
+    batch: BatchOption = False,
     dry_run: DryRunOption = False,
     details: DetailsOption = False,
     as_json: JsonOption = False,
@@ -115,6 +119,7 @@ def tune(
         out=out,
         answers=answers,
         resume=resume,
+        batch=batch,
         details=details,
         as_json=as_json,
     )
@@ -173,6 +178,7 @@ class _Run:
         out: The folder of the run.
         answers: The file of the answers; None for that of the folder.
         resume: Whether to continue the run in the folder.
+        batch: Whether held-out images are asked about in batches.
         details: Whether to print every score as well.
         as_json: Whether to print JSON.
     """
@@ -185,6 +191,7 @@ class _Run:
     out: Path | None
     answers: Path | None
     resume: bool
+    batch: bool = False
     details: bool
     as_json: bool
 
@@ -230,6 +237,7 @@ class _Run:
             options["command"] = " ".join(again)
             if self.objectives:
                 return runs.compare(setup, self.objectives, **options), callbacks
+            options["batch"] = self.batch
             return runs.tune(setup, **options), callbacks
 
     def _objectives(self) -> list[str]:

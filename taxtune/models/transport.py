@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from contextvars import ContextVar
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import httpx
@@ -20,7 +22,7 @@ from taxtune.models.base import CallError, Fault
 from taxtune.models.bodies import readable
 from taxtune.models.calls import bounded
 
-__all__ = ["guarded", "install"]
+__all__ = ["guarded", "install", "responder"]
 
 # Most bytes that are read of a reply, unpacked.
 _MOST_BYTES = 2**20
@@ -41,15 +43,20 @@ class _Call(NamedTuple):
         most_bytes: Bytes that are read of a reply.
         deadline: The monotonic time at which reading ends.
         extra: Further fields of the call's body.
+        is_chat: Whether it asks for a chat completion.
     """
 
     server: str | None
     most_bytes: int
     deadline: float
     extra: Mapping[str, Any]
+    is_chat: bool
 
 
+_Respond = Callable[[httpx.Request], httpx.Response]
 _call: ContextVar[_Call | None] = ContextVar("taxtune_call", default=None)
+#: Answers requests, of which none then leaves; None for the server.
+responder: ContextVar[_Respond | None] = ContextVar("taxtune_responder", default=None)
 
 
 def guarded(
@@ -57,8 +64,9 @@ def guarded(
     server: str | None,
     seconds: float,
     *,
-    logprobs: bool,
-    extra: Mapping[str, Any],
+    logprobs: bool = False,
+    extra: Mapping[str, Any] = MappingProxyType({}),
+    replies: int | None = None,
 ) -> Result:
     """Returns the result of a call of litellm; a `CallError` may be the cause of what it raises.
 
@@ -69,15 +77,18 @@ def guarded(
         logprobs: Whether the probabilities of tokens are asked for, which take more room than the
             text.
         extra: Further fields of the body, whatever litellm knows of them.
+        replies: The most replies in a file that it asks for; None for a chat completion.
 
     Raises:
         TimeoutError: If it takes longer.
     """
+    most_bytes = _MOST_BYTES_WITH_LOGPROBS if logprobs else _MOST_BYTES
     limits = _Call(
         server=server,
-        most_bytes=_MOST_BYTES_WITH_LOGPROBS if logprobs else _MOST_BYTES,
+        most_bytes=most_bytes * (replies or 1),
         deadline=time.monotonic() + seconds,
         extra=extra,
+        is_chat=replies is None,
     )
     token = _call.set(limits)
     try:
@@ -89,7 +100,13 @@ def guarded(
 def install(litellm: Any) -> None:
     """Lets litellm send through the transport, unless the program gave it a client of its own."""
     if getattr(litellm, "sync_transport", None) is None:
+        from litellm.llms.openai import workload_identity
+
         litellm.sync_transport = _Guard()
+        # Files and batches go through clients that take no transport.
+        workload_identity.OpenAIHTTPClient = partial(
+            httpx.Client, transport=litellm.sync_transport, follow_redirects=True
+        )
     if litellm.client_session is None:
         litellm.client_session = httpx.Client(
             transport=litellm.sync_transport, follow_redirects=True
@@ -112,12 +129,15 @@ class _Guard(httpx.BaseTransport):
         if call.server is not None:
             _check_target(request.url, call.server)
         request.headers["Accept-Encoding"] = "gzip"
-        response = self._client.send(_with_fields(request, call.extra), stream=True)
+        send = responder.get() or partial(self._client.send, stream=True)
+        response = send(_with_fields(request, call.extra))
         with closing(response):
             if response.has_redirect_location:
                 _check_target(request.url.join(response.headers["Location"]), _server(request.url))
             content = b"".join(_unpacked(response, call))
-        status, content = readable(response.status_code, content)
+        status = response.status_code
+        if call.is_chat:
+            status, content = readable(status, content)
         headers = [pair for pair in response.headers.multi_items() if pair[0] not in _PACKING]
         return httpx.Response(status, headers=headers, stream=httpx.ByteStream(content))
 

@@ -175,6 +175,8 @@ class Experiment:
             examples = self.splits.heldout
             name = "held-out"
         unit = unit_of(self.recipe.data.group, groups_of(examples))
+        new = [template for template in templates.values() if template.source not in known]
+        evaluator.submit(new, examples)
         return compare_templates(
             evaluator,
             templates,

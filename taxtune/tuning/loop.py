@@ -15,9 +15,10 @@ from pydantic import TypeAdapter
 
 from taxtune.data import Example
 from taxtune.data.grouping import list_copies
-from taxtune.errors import ModelError, ProposerError, TaxonomyError, TaxtuneError
+from taxtune.errors import BatchPendingError, ModelError, ProposerError, TaxonomyError, TaxtuneError
 from taxtune.metrics.groups import unit_of
 from taxtune.models import AnswerStore, count_faults
+from taxtune.models.batches import in_batches
 from taxtune.progress import note, track
 from taxtune.tuning.asker import answer_limit
 from taxtune.tuning.calibrate import posterior_offer
@@ -57,6 +58,7 @@ __all__ = ["Callback", "Callbacks", "ComparisonGroup", "Tuner"]
 
 _USAGES = TypeAdapter(dict[str, Usage])
 _WAIT = "Continue with --resume when the model answers again; answers so far are saved."
+_BATCH = "batch"
 _CHOSEN = "chosen"  # the note of the iteration that a person has chosen
 _PATIENCE = 2  # iterations in a row that a proposer's model may leave without a template
 
@@ -156,6 +158,7 @@ class Tuner:
         group: The comparison that the run is a part of.
         command: The command that runs it again, for the report.
         anew: How a new run is begun where this one cannot go on; in Python where left out.
+        batch: Ask about held-out images in the provider's batches, now and when it is resumed.
         lock: The folder's lock where the caller holds it; see `taxtune.tuning.history.locked`.
     """
 
@@ -171,6 +174,7 @@ class Tuner:
         group: ComparisonGroup | None = None,
         command: str | None = None,
         anew: str | None = None,
+        batch: bool = False,
         lock: FileLock | None = None,
     ) -> None:
         self.experiment = experiment
@@ -180,6 +184,7 @@ class Tuner:
         self.group = group
         self.command = command
         self.anew = anew
+        self.batch = batch
         self.lock = lock
         self._started = time.monotonic()
         self._known: dict[str, HeldoutResult] = {}
@@ -209,7 +214,7 @@ class Tuner:
             with AnswerStore(self.experiment.answers) as store:
                 yield self.experiment.evaluator(store)
             status = "finished"
-        except KeyboardInterrupt:
+        except (BatchPendingError, KeyboardInterrupt):
             status = "killed"
             raise
         finally:
@@ -258,6 +263,8 @@ class Tuner:
             note(text)
         if not is_begun(self.folder):
             experiment.check_models()
+        if self.batch:  # before anything is paid
+            in_batches(experiment.vlm, experiment.answers)
         whole = self.folder if self.group is None else self.folder.parent
         self.history = History(
             self.folder,
@@ -290,9 +297,17 @@ class Tuner:
         winner = self.history.record(selection.winner if chosen is None else chosen)
         evaluator, selection = self._with_threshold(evaluator, selection, winner)
         self.callbacks.tell("on_selection", selection)
-        result = self._result(evaluator, selection, winner)
+        result = self._result(self._in_batches(evaluator), selection, winner)
         self._write(result)
         return result
+
+    def _in_batches(self, evaluator: Evaluator) -> Evaluator:
+        """Returns the evaluator, which asks in batches if the run was told to once."""
+        if not (self.batch or self.history.note(_BATCH)):
+            return evaluator
+        self.history.set_note(_BATCH, True)
+        model = in_batches(self.experiment.vlm, self.experiment.answers)
+        return replace(evaluator, asker=replace(evaluator.asker, model=model))
 
     def _write(self, result: TuneResult) -> None:
         """Writes a result with the winner's classifier, and tells the callbacks."""

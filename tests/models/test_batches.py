@@ -1,0 +1,287 @@
+"""Questions in a provider's batches: submitted, fetched by a later process, and paid once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from taxtune.errors import BatchPendingError, DataError, ModelError
+from taxtune.models import AnswerStore, Failure, Request, ask, count_faults, submit
+from taxtune.models import batches as module
+from taxtune.models.batches import in_batches
+from tests import servers
+from tests.models.replies import KEY, api_model, texts
+from tests.servers import BatchServer
+
+pytestmark = pytest.mark.usefixtures("litellm")
+
+
+def echo(body):
+    """Answers a question with its own words."""
+    return servers.text(f"A: {servers._text_of(body['messages'][-1])}")
+
+
+@pytest.fixture
+def server():
+    with BatchServer(echo) as running:
+        yield running
+
+
+@pytest.fixture
+def questions(pictures, request_for):
+    return [request_for(f"What is it? {i}", pictures[i % 2]) for i in range(5)]
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "answers.db"
+
+
+def asked(server, questions, file, **settings):
+    """Asks as a process of its own does."""
+    with AnswerStore(file) as store:
+        return ask(in_batches(api_model(server, **settings), file), questions, store)
+
+
+def recorded(file):
+    return json.loads(file.with_name("answers-batches.json").read_bytes())
+
+
+def test_a_batch_is_submitted_fetched_later_and_forgotten(server, questions, file):
+    with pytest.raises(BatchPendingError, match=r"5 questions .* \(batch batch_0\)\. .*--resume"):
+        asked(server, questions, file)
+    (batch,) = recorded(file)
+    assert batch["id"] == "batch_0"
+    assert server.batches[0]["metadata"] == {"name": batch["name"]}
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    server.end()
+    replies = asked(server, questions, file)
+    assert texts(replies) == [f"A: {question.prompt}" for question in questions]
+    assert set(server.paid.values()) == {1}
+    assert recorded(file) == []
+    assert texts(asked(server, questions, file)) == texts(replies)
+    assert len(server.batches) == 1
+    assert not server.chats
+
+
+def test_a_line_is_what_a_live_call_sends_and_its_answer_is_that_of_the_live_model(
+    server, questions, file
+):
+    sampled = [Request("Again?", sample=2), *questions]
+    settings = {"temperature": 0.5, "extra": {"top_k": 3}, "reasoning_effort": "low"}
+    with pytest.raises(BatchPendingError):
+        asked(server, sampled, file, **settings)
+    server.end()
+    fetched = asked(server, sampled, file, **settings)
+    live = api_model(server, **settings)
+    with AnswerStore(file) as store:
+        assert texts(ask(live, sampled, store)) == texts(fetched)
+    assert not server.chats
+    ask(live, sampled, None)
+    bodies = [line["body"] for line in server.lines(server.batches[0])]
+    sent = [chat.json for chat in server.chats]
+    assert sorted(map(json.dumps, bodies)) == sorted(map(json.dumps, sent))
+    assert KEY not in str(server.lines(server.batches[0]))
+
+
+@pytest.mark.parametrize(
+    ("name", "price"),
+    [("openai/gpt-4o", 11 * 1.25e-6 + 7 * 5e-6), ("openai/gpt-4-turbo", None)],
+)
+def test_an_answer_costs_half(server, questions, file, name, price):
+    live = api_model(server, name)
+    with pytest.raises(BatchPendingError), AnswerStore(file) as store:
+        ask(in_batches(live, file), questions, store)
+    server.end()
+    with AnswerStore(file) as store:
+        answer = ask(in_batches(live, file), questions, store)[0]
+    assert answer.cost_usd == pytest.approx(price or live.price(11, 7) / 2)
+
+
+def test_what_failed_is_submitted_alone(server, questions, file):
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    server.end(lost=["What is it? 1"], rejected=["What is it? 3"])
+    with count_faults() as faults:
+        replies = asked(server, questions, file)
+    failed = [i for i, reply in enumerate(replies) if isinstance(reply, Failure)]
+    assert failed == [1, 3]
+    assert all(replies[i].retryable for i in failed)
+    assert "too small" in replies[3].reason
+    assert sum(faults.values()) == 2
+    with pytest.raises(BatchPendingError, match="2 questions"):
+        asked(server, questions, file)
+    assert [len(server.lines(batch)) for batch in server.batches] == [5, 2]
+    server.end()
+    assert texts(asked(server, questions, file)) == [f"A: {one.prompt}" for one in questions]
+    assert sorted(server.paid.values()) == [1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("how", ["expired", "cancelled", "failed"])
+def test_a_batch_that_ends_without_answers_is_a_failure_of_its_requests(
+    server, questions, file, how
+):
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    server.end(how)
+    for reply in asked(server, questions, file):
+        assert isinstance(reply, Failure)
+        assert reply.retryable
+        assert how in reply.reason
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    server.end()
+    assert texts(asked(server, questions, file))
+
+
+class Killed(BaseException):
+    """Ends a process."""
+
+
+def killing(monkeypatch, step):
+    """Ends the process before or after one of its calls and writes; tells how many there were."""
+    done = []
+
+    def wrapped(function):
+        def call(*arguments, **named):
+            result = None
+            for is_after in (False, True):
+                if is_after:
+                    result = function(*arguments, **named)
+                done.append(function.__name__)
+                if len(done) == step:
+                    raise Killed
+            return result
+
+        return call
+
+    for name in ("guarded", "write_bytes"):
+        monkeypatch.setattr(module, name, wrapped(getattr(module, name)))
+    return done
+
+
+STEPS = 7  # its intent, file, batch and id are written; status, output, what is stored
+
+
+@pytest.mark.parametrize("step", range(1, 2 * STEPS + 1))
+def test_a_process_may_be_killed_anywhere(server, questions, file, step, monkeypatch):
+    server.page_size = 1
+    with pytest.raises(BatchPendingError):  # a batch of something else
+        asked(server, [Request("Something else")], file.with_name("other.db"))
+    with monkeypatch.context() as patch:
+        done = killing(patch, step)
+        replies = None
+        for _ in range(6):
+            try:
+                replies = asked(server, questions, file)
+                break
+            except Killed:
+                pass
+            except BatchPendingError:
+                server.end()
+    assert len(done) >= step, "there are fewer steps"
+    assert texts(replies) == [f"A: {question.prompt}" for question in questions]
+    assert set(server.paid.values()) == {1}
+
+
+def test_answers_that_could_not_be_stored_are_fetched_again(server, questions, file, monkeypatch):
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    server.end()
+    with monkeypatch.context() as patch:
+        patch.setattr(AnswerStore, "put", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            asked(server, questions, file)
+    assert len(texts(asked(server, questions, file))) == 5
+    assert len(server.batches) == 1
+
+
+def test_calls_of_several_templates_share_a_batch(server, questions, file):
+    with AnswerStore(file) as store:
+        ask(api_model(server), questions[:1], store)
+        submit(in_batches(api_model(server), file), questions, store)
+        submit(api_model(server), questions, store)  # a live model has nothing to submit
+    assert len(server.chats) == 1
+    for some in (questions[:3], questions[3:]):
+        with pytest.raises(BatchPendingError):
+            asked(server, some, file)
+    (batch,) = server.batches
+    assert len(server.lines(batch)) == 4
+    server.end()
+    model = in_batches(api_model(server), file)
+    with AnswerStore(file) as store:
+        for some in (questions[:3], questions[3:]):
+            assert len(texts(ask(model, some, store))) == len(some)
+    assert recorded(file) == []
+
+
+def test_files_are_as_large_as_a_provider_takes_them(server, questions, file, monkeypatch):
+    monkeypatch.setattr(module, "_REQUESTS", 2)
+    with pytest.raises(BatchPendingError, match="batch_0, batch_1, batch_2"):
+        asked(server, questions, file)
+    assert [len(server.lines(batch)) for batch in server.batches] == [2, 2, 1]
+    monkeypatch.setattr(module, "_BYTES", 10)
+    with pytest.raises(BatchPendingError):
+        asked(server, [Request("a"), Request("b")], file)
+    assert len(server.batches) == 5
+
+
+def test_an_image_that_cannot_be_read_is_in_no_batch(server, questions, file, tmp_path):
+    (tmp_path / "none.png").write_bytes(b"no image")
+    broken = Request("What?", tmp_path / "none.png")
+    with pytest.raises(BatchPendingError, match="5 questions"):
+        asked(server, [broken, *questions], file)
+    server.end()
+    failure, *others = asked(server, [broken, *questions], file)
+    assert isinstance(failure, Failure)
+    assert len(texts(others)) == 5
+
+
+def test_refused_answers_and_unread_lines_are_no_answers(file, questions):
+    replies = iter([servers.model_refusal(), servers.empty_text(), servers.no_choices()])
+    with BatchServer(lambda _: next(replies)) as server:
+        with pytest.raises(BatchPendingError):
+            asked(server, questions[:3], file)
+        server.end()
+        output = server.batches[0]["output_file_id"]
+        server._files[output] = b"[1]\nhalf a li\n" + server._files[output]
+        found = asked(server, questions[:3], file)
+    assert all(isinstance(reply, Failure) for reply in found)
+
+
+@pytest.mark.parametrize("code", [401, 429, 500])
+def test_a_provider_that_refuses_is_told_and_nothing_is_lost(server, questions, file, code):
+    reply = server._reply
+    server._reply = lambda request: servers.status(code, f"No, {KEY}.")
+    with pytest.raises(ModelError) as told:
+        asked(server, questions, file)
+    assert KEY not in str(told.value)
+    server._reply = reply
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    assert set(server.paid.values()) == {1}
+
+
+def test_files_go_to_the_agreed_server_alone(server, questions, file):
+    with BatchServer(echo) as other:
+        moved = servers.Reply(code=307, headers={"Location": f"{other.api_base}/files"})
+        server._reply = lambda request: moved
+        with pytest.raises(ModelError, match="sends its requests on to"):
+            asked(server, questions, file)
+        assert not other.requests
+
+
+def test_what_cannot_be_asked_in_batches_is_told(server, file):
+    with pytest.raises(ModelError, match=r"cannot be asked in batches.*without --batch"):
+        in_batches(api_model(server, "groq/llama-3"), file)
+    with pytest.raises(ModelError, match="cannot be asked in batches"):
+        in_batches(type("Mine", (), {"identity": {"model": "mine"}})(), file)
+    with pytest.raises(DataError, match="Nothing was submitted"):
+        in_batches(api_model(server), file, resume=True)
+    with pytest.raises(DataError, match="--out"):
+        in_batches(api_model(server), None)
+    file.with_name("answers-batches.json").write_text("[{}]")
+    with pytest.raises(DataError, match=r"answers-batches\.json"):
+        asked(server, [Request("a")], file)
