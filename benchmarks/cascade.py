@@ -468,7 +468,7 @@ class Run(NamedTuple):
 
 
 def features_of(pair: Pair, column: Column, *, with_share: bool) -> Array:
-    """Returns what the gain of asking is guessed from, shape (n, features): the depth of what is known before.
+    """Returns the features that the gain of asking is guessed from, shape (n, features): the depth of what is known before.
 
     Args:
         pair: The two sources.
@@ -516,7 +516,7 @@ def first_asked(asked: BoolArray, expected: Array, calls: int) -> BoolArray:
 
 
 def run_of(pair: Pair, columns: Sequence[Column], split: Split, seed: int) -> Run | None:
-    """Returns what the chosen point of a split gives; None if no point is kept."""
+    """Measures the chosen point of a split on all images; None if no point is kept."""
     if split.chosen < 0:
         return None
     column = columns[split.chosen]
