@@ -468,7 +468,7 @@ class Run(NamedTuple):
 
 
 def features_of(pair: Pair, column: Column, *, with_share: bool) -> Array:
-    """Returns the features that the gain of asking is guessed from, shape (n, features): the depth of what is known before.
+    """Returns the features that the gain of asking is guessed from, shape (n, features): depths of what is known.
 
     Args:
         pair: The two sources.
