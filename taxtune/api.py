@@ -26,6 +26,7 @@ from taxtune.thoughts import without_thoughts
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from taxtune.answers.records import Source as Scores
     from taxtune.classifier.cascade import Cascade
     from taxtune.data.sources import Source
     from taxtune.mapping import Mapper, MapperConfig
@@ -441,7 +442,7 @@ def calibrate(
 
 
 def calibrate_cascade(
-    scores: Source,
+    scores: Scores,
     run: str | Path,
     *,
     risk: float,
