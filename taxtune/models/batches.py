@@ -74,8 +74,8 @@ class BatchModel(ApiModel):
         self._file = file
         self._gives = True
         self._given: set[str] = set()
-        self._submitted: set[str] = set()
-        self._responses: dict[str, tuple[int, Any]] = {}
+        # Of the requests in batches: status and body, None where the batch has not ended.
+        self._responses: dict[str, tuple[int, Any] | None] = {}
         self._lines: dict[str, bytes] = {}
         self._held = 0  # bytes
 
@@ -102,11 +102,9 @@ class BatchModel(ApiModel):
         """
         keys = [self._key_of(request) for request in requests]
         waiting = set(keys)
-        self._submitted = set()
         self._responses = {}
         for batch in self._batches_of(waiting):
-            self._submitted.update(batch.keys)
-            self._responses |= self._fetch(batch)
+            self._responses |= dict.fromkeys(batch.keys) | self._fetch(batch)
         for place, reply in super().stream(requests):
             if self._gives and reply is not _HELD:
                 yield place, reply
@@ -133,10 +131,10 @@ class BatchModel(ApiModel):
         """Returns the reply in a batch's response; `_HELD` where there is none, to be submitted."""
         key = self._key_of(request)
         response = self._responses.get(key)
-        if response is None and key in self._submitted:
-            return _HELD
         if response is not None:
             request = replace(request, image=None)
+        elif key in self._responses:
+            return _HELD
         status, reply = response or _UNREAD
         content = httpx.ByteStream(json.dumps(reply).encode())
         bodies: list[bytes] = []
