@@ -163,7 +163,8 @@ class CascadeRun(CalibrationRun):
     lacking: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self.confidence = self.confidence or LABELS_CONFIDENCE
+        if self.confidence is None:
+            self.confidence = LABELS_CONFIDENCE
         self.rank = self.wanted if self.promise == "labels" else None
         if isinstance(self.scores, str | Path):
             self.candidates = str(self.scores)

@@ -31,7 +31,7 @@ __all__ = ["calibrate"]
 _IMAGES = 500
 _FOR_RUNS = ("policy", "samples", "data", "images", "recipe", "answers", "dry_run")
 _FOR_SCORES_ALONE = ("taxonomy", "truth", "by", "group", "group_pattern", "truth_column")
-_FOR_SCORES = ("out", "force", "image_column", "label_column", "score_column")
+_FOR_SCORES = (*_FOR_SCORES_ALONE, "out", "force", "image_column", "label_column", "score_column")
 _FOR_CASCADES = ("budget", "hr")
 _SCORES_ALONE = "scores alone; with --then, labels and groups are those of the run's images"
 _OUT = Path("calibration.json")
@@ -175,7 +175,6 @@ def calibrate(
         return
     asked |= {"confidence": confidence_level, "kind": policy, "samples": samples, "data": data}
     asked |= {"images": images or _IMAGES, "recipe": recipe, "answers": answers}
-    refuse_options(context, _FOR_SCORES_ALONE, _SCORES_ALONE)
     if then is None:
         refuse_options(context, _FOR_SCORES, "a file of scores")
         work = CalibrationRun(folder=run, **asked)
@@ -183,6 +182,7 @@ def calibrate(
         if not dry_run:
             _calibrate_run(work, as_json=as_json)
         return
+    refuse_options(context, _FOR_SCORES_ALONE, _SCORES_ALONE)
     check_outputs(out or _OUT, force=force)
     both = CascadeRun(folder=then, scores=run, columns=columns_of(context), wanted=rank, **asked)
     _note_cost(both)

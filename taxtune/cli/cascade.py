@@ -29,7 +29,7 @@ def check_outputs(out: Path, *, force: bool) -> None:
 
 
 def print_shares(work: CascadeRun) -> None:
-    """Prints what is asked about, and what it costs, as far as scores tell it."""
+    """Prints the cost of first thresholds, which scores tell."""
     from taxtune.report.output import StudyReport, publish
     from taxtune.report.prices import share_table
 

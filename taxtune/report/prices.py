@@ -27,7 +27,7 @@ _BETWEEN = 6
 
 
 def share_table(work: CascadeRun) -> Table:
-    """Returns what first thresholds cost, which scores tell before anything is asked."""
+    """Returns a table of the cost of first thresholds, which scores tell before anything is asked."""
     rows = []
     for first, asked in work.asked().items():
         costs = _costs(asked, work.policy.samples, work.call, work.concurrency)
@@ -108,7 +108,7 @@ def _shown(cascade: Cascade) -> list[PricePoint]:
 
 
 def _costs(asked: float, samples: int, call: CallCost, concurrency: int) -> dict[str, Any]:
-    """Returns what it costs to ask about a share of the images."""
+    """Returns the cells of asking about a share of the images."""
     calls = round(IMAGES * asked * samples)
     usd, seconds = call.usd, call.seconds
     return {

@@ -310,7 +310,7 @@ class CalibrationRun:
         return calibration
 
     def facts(self, groups: Groups) -> dict[str, Any]:
-        """Returns what a calibration on groups of answered images says of itself."""
+        """Returns the fields that every calibration has, of one on groups of answered images."""
         images = groups.numbers.size
         return {
             **asdict(replace(self.guarantee, images=images)),
