@@ -94,7 +94,8 @@ class CascadeClassifier(Classifier):
         """
         if "source" in images:
             raise DataError("The images have a column 'source' already.", remedy="Rename it.")
-        names = list(map(name_of, images["image"]))
+        keys = images["image"].map(name_of)
+        names = keys.tolist()
         known = {name: Classification(name, failure=NO_SCORES, source="") for name in names}
         candidates: dict[str, list[str]] = {}
         if source is not None:
@@ -102,8 +103,7 @@ class CascadeClassifier(Classifier):
             known |= self._by_scores(scores, names)
             if self.top is not None:
                 candidates = candidates_of(scores, self.taxonomy, names, self.top)
-        listed = images.copy()
-        listed[SCORES] = [known[name] for name in names]
+        listed = images.assign(**{SCORES: keys.map(known)})
         if self.top is not None:
             listed[CANDIDATES] = [candidates.get(name, []) for name in names]
         gains = [self._gain(label) for label in listed[SCORES]]
@@ -134,7 +134,7 @@ class CascadeClassifier(Classifier):
             pairs = zip(images["image"], images.get("scores", ()), strict=False)
             given = {name_of(image): own for image, own in pairs if isinstance(own, Mapping)}
             rows = [{**own, "image": name} for name, own in given.items()]
-            images = self.with_scores(images.reset_index(), rows or None).sort_index()
+            images = self.with_scores(images.reset_index(drop=True), rows or None).sort_index()
         labels = images[SCORES].tolist()
         waiting = [i for i, known in enumerate(labels) if self.is_asked(known)]
         while asked := waiting[: self._affordable(len(waiting))]:

@@ -68,12 +68,7 @@ ScoresOption = Annotated[
 ]
 BudgetOption = Annotated[
     float | None,
-    opt(
-        "US dollars that the questions of such a calibration may cost; images that are not asked "
-        "about keep the label of their scores.",
-        min=0,
-        shown="as many as it takes",
-    ),
+    opt("For --scores: most US dollars for answers; other images stay as scores have them.", min=0),
 ]
 ImagesArgument = Annotated[
     list[str],
@@ -286,7 +281,7 @@ def _labels(
             store=store,
             write=show if as_they_come else None,
         )
-    labels: pd.DataFrame = labels.sort_index()
+    labels = labels.sort_index()
     if printed and not as_they_come:
         show(labels)
     return labels
