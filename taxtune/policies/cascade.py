@@ -1,9 +1,11 @@
 """Cascades: a classifier's scores label what they can, a model is asked about the other images.
 
-An image is on the deepest node u whose share of the scores reaches the first threshold. If that is
-as deep as wanted, the image is done. Any other one is asked about: of the model's answer the
-deepest node s counts whose share reaches the second threshold. Where u and s are on one path the
-deeper one is the label, and where they contradict each other their deepest common ancestor.
+An image is done if the deepest node whose share of the scores reaches the first threshold is as deep
+as wanted: that is its node u. Any other one is asked about, and has as u the deepest node with a
+share of at least 0.9 as well: a low first threshold says what is done, and would else let in groups
+that no answer can correct (benchmarks/cascade.py). Of the model's answer the deepest node s counts
+whose share reaches the second threshold. Where u and s are on one path the deeper one is the label,
+and where they contradict each other their deepest common ancestor.
 
 Each source has a threshold of its own: shares of scores and of answers are no common scale, and one
 threshold for both loses (benchmarks/cascade.py). Pairs of thresholds are tested by learn-then-test
@@ -39,7 +41,9 @@ __all__ = [
 
 #: The first thresholds, the cheapest first; None is the model alone. They are fixed before an image
 #: is seen, and few, since each takes a part of the level.
-FIRST: tuple[float | None, ...] = (0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999, 0.9999, None)
+FIRST: tuple[float | None, ...] = (0.5, 0.65, 0.8, 0.9, 0.95, 0.99, None)
+#: The share of the scores that a node needs at least where an image is asked about.
+_ABOVE = 0.9
 #: The thresholds of the scores alone.
 _ALONE = THRESHOLDS[::5]
 _FOLDS = 5
@@ -178,7 +182,8 @@ def known_first(
     if first is None:
         return scores.nodes[:, 0], np.ones(len(scores.nodes), dtype=bool)
     nodes = _at(scores, first)
-    return nodes, ~wanted[nodes]
+    asked = ~wanted[nodes]
+    return np.where(asked, _at(scores, max(first, _ABOVE)), nodes), asked
 
 
 def level_of_each(promise: RiskGuarantee) -> float:
