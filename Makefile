@@ -96,6 +96,7 @@ bench: install-dev
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/taxonomy_scale.py --nodes 1e4 1e5
 	$(BIN)/python benchmarks/policies.py
+	$(BIN)/python benchmarks/cascade.py --splits 100
 	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/groups.py --runs 100
 	$(BIN)/python benchmarks/serving.py

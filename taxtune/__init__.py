@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from taxtune.api import calibrate as calibrate
+    from taxtune.api import calibrate_cascade as calibrate_cascade
     from taxtune.api import compare as compare
     from taxtune.api import evaluate as evaluate
     from taxtune.api import load_run as load_run
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 #: The public names of each module.
 _PUBLIC = {
-    "taxtune.api": "calibrate compare evaluate load_run place score tune",
+    "taxtune.api": "calibrate calibrate_cascade compare evaluate load_run place score tune",
     "taxtune.classifier": "Classifier load_classifier",
     "taxtune.classifier.scores": "calibrate_scores",
     "taxtune.errors": "TaxtuneError",

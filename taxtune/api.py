@@ -26,6 +26,8 @@ from taxtune.thoughts import without_thoughts
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from taxtune.answers.records import Source as Scores
+    from taxtune.classifier.cascade import Cascade
     from taxtune.data.sources import Source
     from taxtune.mapping import Mapper, MapperConfig
     from taxtune.metrics import HierarchicalScores
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "calibrate",
+    "calibrate_cascade",
     "compare",
     "evaluate",
     "load_run",
@@ -436,6 +439,56 @@ def calibrate(
     )
     with shown_progress(progress):
         return work.run()
+
+
+def calibrate_cascade(
+    scores: Scores,
+    run: str | Path,
+    *,
+    risk: float,
+    confidence_level: float = 0.9,
+    policy: Literal["self_consistency", "posterior"] | None = None,
+    rank: str | None = None,
+    columns: Mapping[str, str | None] | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Cascade:
+    """Chooses thresholds of scores, and of a run's answers where scores do not say enough.
+
+    Args:
+        scores: A classifier's scores of the labelled images, as `calibrate_scores` takes them.
+        run: The run's folder.
+        risk: What to keep, in (0, 1).
+        confidence_level: How often that holds, in (0, 1).
+        policy: As in `calibrate`; the run's own where left out.
+        rank: The rank, or the depth, at which scores say enough; a leaf where left out. Of labels
+            it is also that from which on a node is one.
+        columns: Those of "image", "label" and "score" that cannot be told.
+        progress: As in `tune`.
+        **options: `data`, `samples`, `images`, `recipe`, `vlm`, `answers` and `promise` of
+            `calibrate`.
+
+    Returns:
+        The cascade: `points` (the price list), `chosen`, `choose` and `write`.
+
+    Raises:
+        TaxtuneError: As `calibrate`; or if no labelled image has scores.
+    """
+    from taxtune.classifier.cascade import CascadeRun
+    from taxtune.results import shown_progress
+
+    work = CascadeRun(
+        scores=scores,
+        folder=Path(run),
+        risk=risk,
+        confidence=confidence_level,
+        kind=policy,
+        wanted=rank,
+        columns=columns or {},
+        **options,
+    )
+    with shown_progress(progress):
+        return work.cascade()
 
 
 def place(

@@ -20,7 +20,10 @@ from fieldguide.draw import make_dataset
 from taxtune.errors import DataError
 from taxtune.mapping import Mapper, MapperConfig, Stage, make_similarity
 from taxtune.mapping.confidence import PlacementConfidence
+from taxtune.metrics.groups import Groups
 from taxtune.metrics.registry import make_measure
+from taxtune.policies import RiskGuarantee, worst_loss
+from taxtune.policies.cascade import price_list
 from taxtune.studies.scorers import MeasureSimilarity
 from taxtune.taxonomy import Taxonomy
 from tests.tuning.toy import make_parts, tuned
@@ -60,6 +63,10 @@ def benchmark(monkeypatch, capsys):
         ),
         ("taxonomy_scale.py --nodes 300 --shapes things --answers 20", "| things | 300 |"),
         ("policies.py --draws 4 --splits 2", "both: posterior | 1 |"),
+        (
+            "cascade.py --quick",
+            "| Features, then posterior, 50% of 1,202 images degraded | 0.020 |",
+        ),
         ("watch.py --runs 4", "| tell | 0.02 | watch | "),
         ("groups.py --runs 2", "| burst | promise broken |"),
         ("overhead.py --only loop --iterations 12", "after iterations"),
@@ -210,6 +217,77 @@ def test_the_recorded_probabilities_add_up_to_nearly_one(name, tokens):
 
 def probabilities(logarithms):
     return np.exp(logarithms.astype(float))
+
+
+def test_the_recorded_scores_of_weak_classifiers_are_about_the_images_of_the_landscape():
+    with np.load(LANDSCAPES / "first.npz") as first, np.load(LANDSCAPES / "outcomes.npz") as kept:
+        assert (first["targets"] == kept["targets"]).all()
+        for name, least in (("pixels", 0.3), ("features", 0.6)):
+            np.testing.assert_allclose(probabilities(first[name]).sum(axis=1), 1, atol=0.01)
+            found = first["nodes"][first[name].argmax(axis=1)]
+            assert least < (found == kept["targets"]).mean() < least + 0.2
+
+
+# -- cascades ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cascade(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("cascade")
+
+
+@pytest.mark.parametrize("risk", [0.02, 0.1])
+def test_the_benchmark_of_cascades_keeps_what_the_price_list_keeps(cascade, risk):
+    pair = cascade.recorded("features", 0.5, "votes").of(np.arange(400))
+    columns = cascade.columns_of(pair)
+    level = (1 - cascade.CONFIDENCE) / cascade.PARTS
+    promise = RiskGuarantee.asked(risk, cascade.CONFIDENCE)
+    points = price_list(
+        pair.tree,
+        pair.scores,
+        pair.answers,
+        pair.target,
+        promise,
+        Groups(np.arange(400)),
+        pair.leaves,
+        pair.thresholds,
+    )
+    assert len(points) == len(columns)
+    assert any(point.kept for point in points)
+    for point, column in zip(points, columns, strict=True):
+        row = cascade.last_kept(column.loss, risk, level, worst_loss(pair.tree))
+        assert point.kept == (row >= 0)
+        assert point.asked == column.asked.mean()
+        if row >= 0:
+            assert point.level.hr == pytest.approx(column.hr[row].mean())
+
+
+def test_a_model_is_simulated_for_scores_of_files(cascade, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    labels = [f"{group}/{group}{i}" for group in "abcd" for i in range(3)]
+    (tmp_path / "tree.csv").write_text("path\n" + "\n".join(labels), encoding="utf-8")
+    species = [label.split("/")[1] for label in labels]
+    scores = ["image," + ",".join(species)]
+    truth = ["image,label"]
+    for image in range(300):
+        target = rng.integers(12)
+        weights = rng.dirichlet(np.where(np.arange(12) == target, 6.0, 0.2))
+        scores.append(f"{image}," + ",".join(f"{weight:.6f}" for weight in weights))
+        truth.append(f"{image},{species[target]}")
+    (tmp_path / "scores.csv").write_text("\n".join(scores), encoding="utf-8")
+    (tmp_path / "truth.csv").write_text("\n".join(truth), encoding="utf-8")
+    files = [str(tmp_path / name) for name in ("scores.csv", "truth.csv", "tree.csv")]
+    pair = cascade.simulated(files, 0.9, 0.6)
+    votes = pair.answers.nodes[:, 2] == pair.target
+    assert 0.8 < votes.mean() < 1
+    # What the scores are sure of is easier for the simulated model, too.
+    sure = pair.scores.shares[:, 2] > np.median(pair.scores.shares[:, 2])
+    assert votes[sure].mean() > votes[~sure].mean()
+    cascade.main(["--scores", *files, "--quick", "--images", "200", "--risks", "0.1"])
+    assert "| 300 images, then a simulated model, 85% right, likeness 0 | 0.100 |" in (
+        capsys.readouterr().out
+    )
 
 
 # -- optimizers --------------------------------------------------------------------------------------------------------

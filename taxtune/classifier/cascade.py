@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
 
-from taxtune.policies import RiskGuarantee
-from taxtune.policies.cascade import PricePoint
+from taxtune.answers.classifier_scores import Columns, Scores, few, read_scores
+from taxtune.answers.records import Source
+from taxtune.atomic import write_json
+from taxtune.data import Example
+from taxtune.data.names import match_names
+from taxtune.errors import DataError, TaxtuneError
+from taxtune.metrics.groups import Groups
+from taxtune.policies import (
+    Paths,
+    Posterior,
+    Reliability,
+    RiskGuarantee,
+    SelfConsistency,
+    Single,
+    weighted_paths,
+)
+from taxtune.policies.cascade import (
+    FIRST,
+    PricePoint,
+    known_first,
+    level_of_each,
+    price_list,
+    wanted_nodes,
+)
+from taxtune.policies.risk import LABELS_CONFIDENCE
+from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy
+from taxtune.tuning.calibrate import CalibrationRun
 from taxtune.tuning.costs import CallCost
-from taxtune.tuning.saved import tree_of_columns
+from taxtune.tuning.saved import find_saved, read_saved, tree_columns, tree_of_columns
+from taxtune.tuning.thresholds import recorded_paths
 
-__all__ = ["Cascade"]
+__all__ = ["IMAGES", "Cascade", "CascadeRun"]
+
+#: How many images prices are told for.
+IMAGES = 10_000
+_NEAR = 0.01  # hR this near to the best is as good
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +54,7 @@ class Cascade(RiskGuarantee):
 
     Attributes:
         points: The price list, see `price_list`: the scores alone first, the model alone last.
-        place: Which point was chosen.
+        place: Which point was chosen; None where no point keeps the promise.
         run: The folder of the run, or of a saved classifier, that is asked; from the folder of the
             calibration's file, if it is relative.
         template: The Jinja source that it asks with.
@@ -40,7 +73,7 @@ class Cascade(RiskGuarantee):
     """
 
     points: tuple[PricePoint, ...]
-    place: int
+    place: int | None
     run: str
     template: str = field(repr=False)
     policy: dict[str, Any]
@@ -57,28 +90,179 @@ class Cascade(RiskGuarantee):
     taxonomy: dict[str, Any] = field(repr=False)
     format: Literal["taxtune cascade 1"] = "taxtune cascade 1"
 
-    @property
-    def chosen(self) -> PricePoint:
-        """The point that was chosen."""
-        return self.points[self.place]
+    _of: ClassVar[str] = " of scores and a run"
 
-    def dollars(self, point: PricePoint, images: int = 10_000) -> float | None:
-        """Returns the US dollars that a point takes for so many images; None where they are not known."""
-        if point.asked == 0:
-            return 0.0
-        usd = self.call.usd
-        return None if usd is None else images * point.asked * self.samples * usd
-
-    def minutes(self, point: PricePoint, images: int = 10_000) -> float | None:
-        """Returns the minutes that its calls take for so many images; None where none was timed."""
-        if point.asked == 0:
-            return 0.0
-        seconds = self.call.seconds
-        if seconds is None:
-            return None
-        return images * point.asked * self.samples * seconds / self.concurrency / 60
+    def write(self, file: Path) -> None:
+        """Writes a calibration for `taxtune classify`."""
+        run = os.path.relpath(self.run, file.parent)
+        write_json(file, asdict(replace(self, run=run)), indent=None)
 
     @cached_property
     def tree(self) -> Taxonomy:
         """The label tree."""
         return tree_of_columns(self.taxonomy, None)
+
+    @property
+    def chosen(self) -> PricePoint:
+        """The point that was chosen.
+
+        Raises:
+            DataError: If there is none.
+        """
+        if self.place is None:
+            raise DataError("Only always answering the root keeps the promise.")
+        return self.points[self.place]
+
+    def choose(self, *, budget: float | None = None, hr: float | None = None) -> Self:
+        """Returns the cascade with another of the points that keep the promise.
+
+        It is the cheapest one whose hR is within 0.01 of the best.
+
+        Args:
+            budget: US dollars for 10,000 images: the highest hR at no more.
+            hr: The cheapest point with at least this hR.
+
+        Raises:
+            TaxtuneError: If there is none, or what calls cost is not known.
+        """
+        kept = [point for point in self.points if point.kept]
+        if not kept:
+            return replace(self, place=None)
+        best = max(point.hr for point in kept)
+        least = best - _NEAR if hr is None else hr
+        if budget is not None:
+            if self.call.usd is None:
+                raise TaxtuneError("What a call costs is not known.", remedy="Choose by the hR.")
+            per_share = IMAGES * self.samples * self.call.usd
+            kept = [point for point in kept if point.asked * per_share <= budget]
+            least = max((point.hr for point in kept), default=0.0) if hr is None else hr
+        for point in kept:
+            if point.hr >= least:
+                return replace(self, place=self.points.index(point))
+        raise TaxtuneError(
+            "No thresholds that keep the promise do so.",
+            value=budget if hr is None else hr,
+            remedy=f"The highest hR is {best:.3f}.",
+        )
+
+
+@dataclass(kw_only=True)
+class CascadeRun(CalibrationRun):
+    """A calibration of a classifier's scores and a run's winner together.
+
+    Attributes:
+        scores: The scores, as `read_scores` takes them.
+        columns: Those of "image", "label" and "score" that cannot be told.
+        wanted: The rank or the depth at which scores say enough; None for a leaf.
+        lacking: How many labelled images have no scores.
+    """
+
+    scores: Source
+    columns: Columns = field(default_factory=dict)
+    wanted: str | None = None
+    lacking: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.confidence is None:
+            self.confidence = LABELS_CONFIDENCE
+        self.rank = self.wanted if self.promise == "labels" else None
+        if isinstance(self.scores, str | Path):
+            self.candidates = str(self.scores)
+        super().__post_init__()
+
+    @cached_property
+    def policy(self) -> SelfConsistency | Posterior | Single:
+        """The policy that asks: the run's own where no other is named."""
+        own = self.settings.policy
+        asks_once = own.kind != "posterior" and own.samples == 1
+        if asks_once and self.kind is None and self.samples is None:
+            return Single()
+        return super().policy
+
+    @cached_property
+    def needed(self) -> int:
+        """How many images, or groups of images, it takes at best."""
+        each = replace(self.guarantee, confidence_level=level_of_each(self.guarantee))
+        return each.fewest(self.tree[0])
+
+    @cached_property
+    def known(self) -> Scores:
+        """The scores."""
+        return read_scores(self.scores, self.tree[0], self.columns)
+
+    def usable(self, examples: Sequence[Example]) -> Sequence[Example]:
+        """Returns the images that have scores.
+
+        Raises:
+            DataError: If none has, or they are boxes of photos.
+        """
+        if any(example.box for example in examples):
+            raise DataError("Scores go with whole photos, and the run asks about boxes of them.")
+        names = match_names([example.id for example in examples], self.known.images)
+        if not names:
+            raise DataError(
+                "None of the labelled images has scores.",
+                value=few(self.known.images),
+                remedy="Name the images in both files alike.",
+            )
+        self.lacking = len(examples) - len(names)
+        if self.lacking:
+            note(f"{self.lacking:,} of {len(examples):,} labelled images have no scores")
+        return [example for example in examples if example.id in names]
+
+    @property
+    def concurrency(self) -> int:
+        """Calls under way at a time."""
+        return getattr(self.asker.model, "concurrency", 1)
+
+    def asked(self) -> dict[float | None, float]:
+        """Returns the share of the images that is asked about, by the first threshold."""
+        paths = self._paths([example.id for example in self.examples])
+        wanted = wanted_nodes(self.tree[0], self.wanted)
+        return {first: known_first(paths, first, wanted)[1].mean() for first in FIRST}
+
+    def cascade(self) -> Cascade:
+        """Asks what is not answered yet, and tests thresholds; raises as `run` does."""
+        tree, _ = self.tree
+        wanted = wanted_nodes(tree, self.wanted)
+        rows = self.answered_rows()
+        placed = [row.placed for row in rows if row.placed is not None]
+        groups = Groups.of([row.group for row in rows])
+        points = price_list(
+            tree,
+            self._paths([row.example for row in rows]),
+            recorded_paths(tree, placed, self._reliability()),
+            [row.target for row in rows],
+            self.guarantee,
+            groups,
+            wanted,
+            self.policy.thresholds,
+        )
+        model: Any = self.asker.model
+        facts = self.facts(groups)
+        facts["missing"] += self.lacking
+        cascade = Cascade(
+            **facts,
+            points=points,
+            place=None,
+            run=str(self.folder.absolute()),
+            policy=dict(self.policy.identity()),
+            temperature=model.identity.get("temperature"),
+            wanted=self.wanted,
+            call=self.call,
+            concurrency=self.concurrency,
+            labels=self.known.nodes.shape[1] - 1,
+            taxonomy=tree_columns(tree),
+        )
+        return cascade.choose()
+
+    def _paths(self, images: Sequence[str]) -> Paths:
+        places = {name: place for place, name in enumerate(self.known.images)}
+        names = match_names(images, places)
+        rows = [places[names[image]] for image in images]
+        return weighted_paths(self.tree[0], self.known.nodes[rows], self.known.weights[rows])
+
+    def _reliability(self) -> Reliability | None:
+        if self.policy != Single():
+            return None
+        return read_saved(find_saved(self.folder)).reliability

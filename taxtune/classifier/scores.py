@@ -296,7 +296,8 @@ def guaranteed(
     order = np.random.default_rng(0).permutation(by_name)
     target = target[order]
     grouped = Groups.of(names[order].tolist())
-    promise.check_enough(grouped, tree, source)
+    needed = promise.fewest(tree)
+    promise.check_enough(grouped, needed, source)
     paths = weighted_paths(tree, scores.nodes[order], scores.weights[order])
     judge = partial(threshold_levels, tree, target=target, promise=promise, groups=grouped)
     levels = judge(paths)
@@ -317,7 +318,7 @@ def guaranteed(
         units=len(grouped),
         missing=missing,
         source=source,
-        needed=promise.fewest(tree),
+        needed=needed,
         compared=compared,
         by=by,
         groups=own,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from taxtune.cli.cascade import calibrate_cascade, check_outputs, print_shares
 from taxtune.cli.classifier_scores import (
     ImageColumnOption,
     LabelColumnOption,
@@ -29,19 +30,11 @@ __all__ = ["calibrate"]
 
 _IMAGES = 500
 _FOR_RUNS = ("policy", "samples", "data", "images", "recipe", "answers", "dry_run")
-_FOR_SCORES = (
-    "taxonomy",
-    "truth",
-    "by",
-    "group",
-    "group_pattern",
-    "out",
-    "force",
-    "image_column",
-    "label_column",
-    "score_column",
-    "truth_column",
-)
+_FOR_SCORES_ALONE = ("taxonomy", "truth", "by", "group", "group_pattern", "truth_column")
+_FOR_SCORES = (*_FOR_SCORES_ALONE, "out", "force", "image_column", "label_column", "score_column")
+_FOR_CASCADES = ("budget", "hr")
+_SCORES_ALONE = "scores alone; with --then, labels and groups are those of the run's images"
+_OUT = Path("calibration.json")
 
 RunOrScores = Annotated[
     Path,
@@ -59,7 +52,13 @@ ConfidenceOption = Annotated[
 PromiseOption = Annotated[
     Literal["hp", "labels"], opt("What has the risk: 1 - hP, or labels given that are wrong.")
 ]
-RankOption = Annotated[str | None, opt("Of labels: rank or depth, or deeper.", shown="any")]
+RankOption = Annotated[
+    str | None,
+    opt(
+        "Of labels: rank or depth, or deeper; with --then also where scores say enough.",
+        shown="any; a leaf",
+    ),
+]
 PolicyOption = Annotated[
     Literal["self_consistency", "posterior"] | None,
     opt("Several answers per image, or probabilities.", shown="the run's, or self_consistency"),
@@ -97,6 +96,16 @@ AddOption = Annotated[
 CalibrationOutOption = Annotated[
     Path | None, opt("For scores: the file to write.", shown="calibration.json")
 ]
+ThenOption = Annotated[
+    Path | None,
+    opt("For scores: the run that is asked about the images of which they do not say enough."),
+]
+BudgetOption = Annotated[
+    float | None, opt("With --then: most US dollars for 10,000 images.", min=0)
+]
+LeastHROption = Annotated[
+    float | None, opt("With --then: the cheapest with at least this hR.", min=0, max=1)
+]
 
 
 def calibrate(
@@ -106,6 +115,9 @@ def calibrate(
     confidence_level: ConfidenceOption = None,
     promise: PromiseOption = "hp",
     rank: RankOption = None,
+    then: ThenOption = None,
+    budget: BudgetOption = None,
+    hr: LeastHROption = None,
     policy: PolicyOption = None,
     samples: SamplesOption = None,
     data: DataOption = None,
@@ -137,48 +149,55 @@ def calibrate(
     labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images.
     """
     from taxtune.audit.watch import read_added
+    from taxtune.classifier.cascade import CascadeRun
     from taxtune.tuning.calibrate import CalibrationRun
 
     asked: dict[str, Any] = {"risk": risk, "promise": promise, "rank": rank}
     asked["add"] = None if add is None else read_added(add)
-    if run.is_file():
+    if then is None:
+        refuse_options(context, _FOR_CASCADES, "scores with --then RUN")
+    if then is None and run.is_file():
         refuse_options(context, _FOR_RUNS, "a run")
-        columns = columns_of(context)
-        out = out or Path("calibration.json")
         calibrate_file(
             run,
             taxonomy,
             truth,
-            out,
+            out or _OUT,
             force=force,
             as_json=as_json,
             confidence_level=confidence_level,
             by=by,
-            columns=columns,
+            columns=columns_of(context),
             group=group,
             group_pattern=group_pattern,
             **asked,
         )
         return
-    refuse_options(context, _FOR_SCORES, "a file of scores")
-    work = CalibrationRun(
-        folder=run,
-        confidence=confidence_level,
-        kind=policy,
-        samples=samples,
-        data=data,
-        images=images or _IMAGES,
-        recipe=recipe,
-        answers=answers,
-        **asked,
-    )
-    _note_cost(work)
-    if dry_run:
+    asked |= {"confidence": confidence_level, "kind": policy, "samples": samples, "data": data}
+    asked |= {"images": images or _IMAGES, "recipe": recipe, "answers": answers}
+    if then is None:
+        refuse_options(context, _FOR_SCORES, "a file of scores")
+        work = CalibrationRun(folder=run, **asked)
+        _note_cost(work)
+        if not dry_run:
+            _calibrate_run(work, as_json=as_json)
         return
+    refuse_options(context, _FOR_SCORES_ALONE, _SCORES_ALONE)
+    check_outputs(out or _OUT, force=force)
+    both = CascadeRun(folder=then, scores=run, columns=columns_of(context), wanted=rank, **asked)
+    _note_cost(both)
+    if dry_run:
+        print_shares(both)
+    else:
+        calibrate_cascade(both, out or _OUT, budget, hr, as_json=as_json)
+
+
+def _calibrate_run(work: CalibrationRun, *, as_json: bool) -> None:
+    """Calibrates a run and prints the calibration."""
     calibration = work.run()
     note_arbiter(work.asker.mapper)
     _print(calibration, as_json=as_json)
-    note(f"written to {run / 'calibration.json'}")
+    note(f"written to {work.folder / 'calibration.json'}")
 
 
 def _note_cost(work: CalibrationRun) -> None:
@@ -189,7 +208,9 @@ def _note_cost(work: CalibrationRun) -> None:
     text = f"{images} × {each} = {calls:,} VLM calls, {stored:,} of them in the store; "
     text += f"at least {work.needed:,} "
     text += "images" if work.groups.single else f"of {len(work.groups):,} groups"
-    note(f"{text} are needed")
+    usd = work.call.usd
+    price = f", for about ${(calls - stored) * usd:.2f}" if usd else ""
+    note(f"{text} are needed{price}")
 
 
 def _print(calibration: Calibration, *, as_json: bool) -> None:
@@ -218,6 +239,8 @@ def _print(calibration: Calibration, *, as_json: bool) -> None:
     text = guarantee(
         calibration,
         share,
+        calibration.chosen,
+        calibration.levels[1:],
         cost=f"{samples} VLM call{'' if samples == 1 else 's'} per image and ",
         more=more,
     )

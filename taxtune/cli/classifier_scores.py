@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -16,10 +16,12 @@ from taxtune.options import opt
 from taxtune.progress import note
 
 if TYPE_CHECKING:
+    from taxtune.classifier.cascade import Cascade
     from taxtune.classifier.scores import ScoreCalibration
     from taxtune.metrics.outcomes import Outcomes
     from taxtune.metrics.statistics import Interval
     from taxtune.policies import RiskGuarantee, ThresholdLevel
+    from taxtune.policies.risk import CalibratedThreshold
     from taxtune.report.output import Cell, Table
     from taxtune.tuning.calibrate import Calibration
 
@@ -32,6 +34,7 @@ __all__ = [
     "classify_file",
     "columns_of",
     "guarantee",
+    "images_note",
     "levels_table",
     "tell_truth",
 ]
@@ -107,21 +110,16 @@ def _notes(calibration: Calibration | ScoreCalibration) -> list[str]:
 
     chosen = calibration.chosen
     unit = calibration.unit
-    images = f"{calibration.images:,} images"
     also = [f"{n:,} {name}" for name, n in chosen.outcomes.nothing.items()]
     once = ""
     if calibration.units != calibration.images:
-        images += f" in {calibration.units:,} groups ({unit})"
         once = f" hP, hR and what is at most so are per {unit}."
         hp = f"hP {chosen.image_hp:.3f}"
         also.append(f"per image, without a promise, {hp} and hR {chosen.image_hr:.3f}")
-    missing = ""
-    if calibration.missing:
-        missing = f"; {calibration.missing:,} more had no answer and were left out"
     limit = how_sure(calibration.confidence_level)
     surely = how_sure(calibration.confidence_level or LABELS_CONFIDENCE)
     notes = [
-        f"{images}: {calibration.source}{missing}.",
+        images_note(calibration),
         f"General: right, but general. The risk is the mean of 1 - hP on new images, {limit}. hR on "
         "these images is a little high, since the threshold was chosen on them.",
         f"At most, %: of new labels{calibration.least_rank} so many are wrong, {surely} for each "
@@ -130,6 +128,17 @@ def _notes(calibration: Calibration | ScoreCalibration) -> list[str]:
     if also:
         notes.append(f"At the chosen threshold: {'; '.join(also)}.")
     return notes
+
+
+def images_note(calibration: CalibratedThreshold | Cascade) -> str:
+    """Returns on how many images, and which, a calibration rests."""
+    images = f"{calibration.images:,} images"
+    if calibration.units != calibration.images:
+        images += f" in {calibration.units:,} groups ({calibration.unit})"
+    missing = ""
+    if calibration.missing:
+        missing = f"; {calibration.missing:,} more had no answer or no scores and were left out"
+    return f"{images}: {calibration.source}{missing}."
 
 
 def _shown_levels(calibration: Calibration | ScoreCalibration) -> list[ThresholdLevel]:
@@ -150,8 +159,10 @@ def _shown_levels(calibration: Calibration | ScoreCalibration) -> list[Threshold
 
 
 def guarantee(
-    calibration: Calibration | ScoreCalibration,
+    calibration: CalibratedThreshold | Cascade,
     needs: str,
+    chosen: ThresholdLevel | None,
+    levels: Sequence[ThresholdLevel],
     *,
     cost: str = "",
     groups: str = "",
@@ -162,6 +173,8 @@ def guarantee(
     Args:
         calibration: The calibration.
         needs: What a node needs.
+        chosen: What was chosen; None or the root where nothing else is kept.
+        levels: What else was tested.
         cost: The cost beside the lost hR.
         groups: What holds of groups.
         more: What may help beside more images.
@@ -170,7 +183,7 @@ def guarantee(
     from taxtune.policies.risk import how_sure
     from taxtune.report.formatting import wrong_labels
 
-    if calibration.threshold is None:
+    if chosen is None or chosen.threshold is None:
         only = (
             f"Only always answering the root keeps the risk of {calibration.risk:g} "
             f"{how_sure(calibration.confidence_level)}: it takes more images{more}"
@@ -178,16 +191,16 @@ def guarantee(
         if calibration.promise == "hp":
             return f"{only}."
         what = "images" if calibration.unit == "image" else "groups"
-        bounds = [level.labels_bound or 1.0 for level in calibration.levels[1:]]
+        bounds = [level.labels_bound or 1.0 for level in levels]
         return (
             f"{only}, or a larger risk. At best {calibration.needed:,} {what} with labels"
             f"{calibration.least_rank} show it, none of them wrong; the least risk that any "
             f"threshold shows on these images is {min(bounds):.3g}."
         )
-    wrong = wrong_labels(calibration.chosen.labels)
+    wrong = wrong_labels(chosen.labels)
     return (
         f"A node needs {needs}: on new images of the same kind {calibration}, for {cost}an hR of "
-        f"{calibration.chosen.hr:.3f}{groups}. On these images, "
+        f"{chosen.hr:.3f}{groups}. On these images, "
         f"{LABELS_WRONG}{calibration.least_rank}: {wrong}."
     )
 
@@ -235,7 +248,7 @@ def _print_calibration(calibration: ScoreCalibration) -> None:
         groups = ", and so it is in each group with a guarantee of its own"
     publish(StudyReport("calibrate", "", {}, tuple(tables)), out=None, as_json=False)
     needs = f"{calibration.threshold or 0:.4g} of the scores"
-    print(guarantee(calibration, needs, groups=groups))
+    print(guarantee(calibration, needs, calibration.chosen, calibration.levels[1:], groups=groups))
 
 
 def _groups_table(calibration: ScoreCalibration) -> Table:

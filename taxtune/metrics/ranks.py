@@ -31,6 +31,7 @@ __all__ = [
     "RankScores",
     "bootstrap_ranks",
     "nodes_at",
+    "nodes_from",
     "rank_of",
     "rank_scores",
 ]
@@ -131,6 +132,13 @@ def nodes_at(taxonomy: Taxonomy, rank: str) -> BoolArray:
             remedy=f"Its ranks: {ranks}; or give a depth, 1 to {taxonomy.height}.",
         )
     return has_rank
+
+
+def nodes_from(taxonomy: Taxonomy, rank: str) -> BoolArray:
+    """Tells which nodes are at a rank, or a depth below the root, or deeper; see `nodes_at`."""
+    above = taxonomy.lineage
+    is_below = (above >= 0) & nodes_at(taxonomy, rank)[above]
+    return np.asarray(is_below.any(axis=1))
 
 
 def rank_scores(

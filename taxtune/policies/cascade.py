@@ -22,11 +22,20 @@ from numpy.typing import ArrayLike
 
 from taxtune.metrics.groups import Groups
 from taxtune.metrics.hierarchical import precision_recall
+from taxtune.metrics.ranks import nodes_from
 from taxtune.policies.paths import BoolArray, FloatArray, IntArray, Paths
 from taxtune.policies.risk import THRESHOLDS, Labelled, RiskGuarantee, Tested, ThresholdLevel
 from taxtune.taxonomy import Taxonomy
 
-__all__ = ["FIRST", "PricePoint", "join_nodes", "price_list"]
+__all__ = [
+    "FIRST",
+    "PricePoint",
+    "join_nodes",
+    "known_first",
+    "level_of_each",
+    "price_list",
+    "wanted_nodes",
+]
 
 #: The first thresholds, the cheapest first; None is the model alone. They are fixed before an image
 #: is seen, and few, since each takes a part of the level.
@@ -147,13 +156,29 @@ def price_list(
     columns = [_Column(None, asked, None, _ALONE, Labelled(taxonomy, nodes, truth))]
     supported = [_at(answers, needed) for needed in thresholds]
     for first in FIRST:
-        unasked = scores.nodes[:, 0] if first is None else _at(scores, first)
-        asked = ~wanted[unasked] if first is not None else np.ones(len(truth), dtype=bool)
+        unasked, asked = known_first(scores, first, wanted)
         rows = [np.where(asked, join_nodes(taxonomy, unasked, s), unasked) for s in supported]
         labelled = Labelled(taxonomy, np.array(rows), truth)
         columns.append(_Column(first, asked, unasked, thresholds, labelled))
     each = replace(promise, confidence_level=level_of_each(promise))
     return tuple(_point(column, each, groups) for column in columns)
+
+
+def wanted_nodes(taxonomy: Taxonomy, rank: str | None) -> BoolArray:
+    """Tells which nodes say enough: those from a rank or depth on, if one is given, and leaves."""
+    wanted = np.zeros(len(taxonomy), dtype=bool) if rank is None else nodes_from(taxonomy, rank)
+    wanted[taxonomy.leaves] = True
+    return wanted
+
+
+def known_first(
+    scores: Paths, first: float | None, wanted: BoolArray
+) -> tuple[IntArray, BoolArray]:
+    """Returns the node of each image by a first threshold, and whether it is asked about, (n,) each."""
+    if first is None:
+        return scores.nodes[:, 0], np.ones(len(scores.nodes), dtype=bool)
+    nodes = _at(scores, first)
+    return nodes, ~wanted[nodes]
 
 
 def level_of_each(promise: RiskGuarantee) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from taxtune.tuning.build import (
     sampling_temperature,
     with_arbiter,
 )
+from taxtune.tuning.costs import CallCost, call_cost
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment, make_checklist
 from taxtune.tuning.records import SampleResult, TuneResult, cut_in_words
@@ -97,8 +98,7 @@ class CalibrationRun:
     Attributes:
         folder: The run's folder; the calibration is kept there.
         confidence: With which confidence, in (0, 1).
-        kind: What is calibrated, the `policy` of `taxtune.calibrate`, or "direct" for one answer
-            per image; further attributes are there.
+        kind: What is calibrated, the `policy` of `taxtune.calibrate`; further attributes are there.
         candidates: A classifier's scores of the images of `data`, for a prompt that asks for
             candidates; None for those of the run's recipe.
         add: Labelled images beside those.
@@ -107,7 +107,7 @@ class CalibrationRun:
     folder: Path
     risk: float
     confidence: float | None = None
-    kind: Literal["self_consistency", "posterior", "direct"] | None = None
+    kind: Literal["self_consistency", "posterior"] | None = None
     samples: int | None = None
     data: Source | None = None
     images: int = 500
@@ -146,8 +146,6 @@ class CalibrationRun:
     def policy(self) -> SelfConsistency | Posterior | Single:
         """The policy that asks; its threshold is chosen later."""
         own = self.settings.policy
-        if self.kind == "direct":
-            return Single()
         if (self.kind or own.kind) == "posterior":
             return Posterior(names=own.names)
         usual = own.samples if own.samples > 1 else _SAMPLES
@@ -214,7 +212,8 @@ class CalibrationRun:
         if self.add is not None:
             added = further_examples(recipe, *self.tree, self.add, self.folder, variables)
             pool = [*pool, *added]
-        unused = remaining(pool, used, most=self.images, seed=recipe.seed)
+        usable = self.usable(pool)
+        unused = remaining(usable, used, most=self.images, seed=recipe.seed)
         if not unused:
             raise DataError(
                 f"The run was tuned on or judged by all of the {len(pool):,} images, so none is "
@@ -223,6 +222,10 @@ class CalibrationRun:
                 remedy="Give other labelled images with --data.",
             )
         return unused
+
+    def usable(self, examples: Sequence[Example]) -> Sequence[Example]:
+        """Returns the labelled images that can be calibrated on."""
+        return examples
 
     @property
     def described(self) -> str:
@@ -261,6 +264,14 @@ class CalibrationRun:
             known = store.get(dict(self.asker.model.identity), wanted)
         return len(wanted), sum(answer is not None for answer in known)
 
+    @property
+    def call(self) -> CallCost:
+        """What a call costs, by the answers so far."""
+        requests, _ = self.asker.requests(self.template, self.examples[:1])
+        is_local = self.vlm is None and self.settings.vlm.kind == "local"
+        answers = answers_of(self.folder, self.answers)
+        return call_cost(self.asker.model, requests[0][0], answers, is_local=is_local)
+
     def run(self) -> Calibration:
         """Asks what is not answered yet, chooses the threshold and writes `calibration.json`.
 
@@ -288,21 +299,28 @@ class CalibrationRun:
             "mapper": self.asker.mapper.identity(),
         }
         calibration = Calibration(
-            **asdict(replace(self.guarantee, images=len(rows))),
+            **self.facts(groups),
             threshold=last_kept(levels).threshold,
             levels=levels,
-            units=len(groups),
             run=self.result.name,
-            template=self.template.source,
-            samples=self.policy.samples,
             names=self.policy.names,
-            missing=len(self.examples) - len(rows),
-            source=self.described,
-            needed=self.needed,
             identity=flatten(identities),
         )
         write_json(self.folder / CALIBRATION, asdict(calibration))
         return calibration
+
+    def facts(self, groups: Groups) -> dict[str, Any]:
+        """Returns the fields that every calibration has, of one on groups of answered images."""
+        images = groups.numbers.size
+        return {
+            **asdict(replace(self.guarantee, images=images)),
+            "units": len(groups),
+            "template": self.template.source,
+            "samples": self.policy.samples,
+            "missing": len(self.examples) - images,
+            "source": self.described,
+            "needed": self.needed,
+        }
 
     def answered_rows(self) -> list[SampleResult]:
         """Asks what is not answered yet, and returns the rows of images with an answer; see `run`."""
@@ -315,7 +333,7 @@ class CalibrationRun:
                 "The model decodes greedily: all its answers to a prompt would be the same.",
                 remedy="Give one that samples: vlm=.",
             )
-        self.guarantee.check_enough(self.groups, self.tree[0])
+        self.guarantee.check_enough(self.groups, self.needed)
         with AnswerStore(answers_of(self.folder, self.answers)) as store:
             if self.answers is not None:
                 note_answers(self.folder, self.answers)

@@ -1,0 +1,119 @@
+"""The price list of a cascade: what its points cost and are worth, as a table and as a picture."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taxtune.classifier.cascade import IMAGES, Cascade, CascadeRun
+from taxtune.policies.cascade import PricePoint
+from taxtune.report.drawing import CYCLE, FAINT, GREY, INK, PAPER, NamedPoint, name_points, padded
+from taxtune.report.output import Table
+from taxtune.tuning.costs import CallCost
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_prices", "price_table", "share_table"]
+
+_PER = f"for {IMAGES:,} images"
+_ASKED = "asked, %"
+_WRONG = "labels wrong, %"
+_DIGITS = {"first": 4, "second": 4, _ASKED: 1, "dollars": 2, "minutes": 1, _WRONG: 1}
+#: Rows between the scores alone and the model alone.
+_BETWEEN = 6
+
+
+def share_table(work: CascadeRun) -> Table:
+    """Returns a table of the cost of first thresholds, which scores tell before anything is asked."""
+    rows = []
+    for first, asked in work.asked().items():
+        costs = _costs(asked, work.policy.samples, work.call, work.concurrency)
+        rows.append({"first": first, **costs})
+    title = f"What first thresholds cost {_PER}"
+    return Table.from_records("shares", title, rows, digits=_DIGITS)
+
+
+def price_table(cascade: Cascade, notes: list[str]) -> Table:
+    """Returns the scores alone, points between that ask differently often, and the model alone."""
+    rows = []
+    for point in _shown(cascade):
+        source = "model" if point.first is None else "both"
+        costs = _costs(point.asked, cascade.samples, cascade.call, cascade.concurrency)
+        level = point.level
+        verdict = "chosen" if point is cascade.points[cascade.place or 0] else "kept"
+        rows.append(
+            {
+                "labels by": "scores" if point.second is None else source,
+                "first": point.first,
+                "second": point.second,
+                **costs,
+                "hR": point.hr,
+                _WRONG: None if point.wrong is None else 100 * point.wrong,
+                "risk at most": level.bound if cascade.promise == "hp" else level.labels_bound,
+                "verdict": verdict if point.kept else "",
+            }
+        )
+    return Table.from_records("prices", f"Prices {_PER}", rows, digits=_DIGITS, notes=notes)
+
+
+def draw_prices(cascade: Cascade) -> Figure:
+    """Draws hR against the share of images that is asked about, and above it what that costs."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.0, 4.2), layout="constrained")
+    axes = figure.add_subplot(xlabel="images that the model is asked about, %")
+    axes.set_ylabel("hR: how much of the truth is said")
+    x = np.array([100 * point.asked for point in cascade.points])
+    y = np.array([point.hr for point in cascade.points])
+    kept = np.array([point.kept for point in cascade.points])
+    axes.plot(x, y, color=FAINT, lw=1.2, zorder=1)
+    axes.scatter(x[kept], y[kept], s=42, color=CYCLE[0], zorder=3, label="the promise is kept")
+    axes.scatter(x[~kept], y[~kept], s=42, color=PAPER, edgecolor=GREY, label="it is not")
+    if cascade.place is not None:
+        chosen = cascade.place
+        ring = axes.scatter(x[chosen], y[chosen], s=160, edgecolor=INK, label="chosen")
+        ring.set_facecolor("none")
+    axes.set_xlim(-4, 104)
+    axes.set_ylim(*padded(y.tolist()))
+    axes.grid(color=FAINT, lw=0.5)
+    axes.set_axisbelow(True)
+    costs = _costs(0.01, cascade.samples, cascade.call, cascade.concurrency)
+    for unit in ("dollars", "minutes"):
+        if costs[unit]:
+            scale = partial(np.multiply, costs[unit]), partial(np.multiply, 1 / costs[unit])
+            axes.secondary_xaxis("top", functions=scale).set_xlabel(f"{unit} {_PER}")
+            break
+    figure.legend(loc="outside lower left", ncols=3)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    ends = [NamedPoint(x[0], y[0], "scores alone"), NamedPoint(x[-1], y[-1], "model alone")]
+    name_points(axes, ends, list(zip(x, y, strict=True)))
+    return figure
+
+
+def _shown(cascade: Cascade) -> list[PricePoint]:
+    """Returns the points of the table, the chosen one among them."""
+    alone, *others, last = cascade.points
+    by_share = {round(100 * point.asked): point for point in others}
+    between = list(by_share.values())
+    places = np.linspace(0, len(between) - 1, min(_BETWEEN, len(between))).round()
+    shown = [alone, *(between[int(place)] for place in places), last]
+    if cascade.place is not None and cascade.chosen not in shown:
+        nearest = min(shown[1:-1], key=lambda point: abs(point.asked - cascade.chosen.asked))
+        shown[shown.index(nearest)] = cascade.chosen
+    return [point for point in cascade.points if point in shown]
+
+
+def _costs(asked: float, samples: int, call: CallCost, concurrency: int) -> dict[str, Any]:
+    """Returns the cells of asking about a share of the images."""
+    calls = round(IMAGES * asked * samples)
+    usd, seconds = call.usd, call.seconds
+    return {
+        _ASKED: 100 * asked,
+        "calls": calls,
+        "dollars": None if usd is None else calls * usd,
+        "minutes": None if seconds is None else calls * seconds / concurrency / 60,
+    }
