@@ -6,7 +6,7 @@ torch, transformers nor litellm.
 
 from __future__ import annotations
 
-from taxtune.models.ask import AnswerStore, ask, check_model, note_kept, open_replies, submit
+from taxtune.models.ask import AnswerStore, ask, check_model, note_kept, open_replies
 from taxtune.models.base import (
     Answer,
     Failure,
@@ -43,5 +43,4 @@ __all__ = [
     "make_model",
     "note_kept",
     "open_replies",
-    "submit",
 ]

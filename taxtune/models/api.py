@@ -43,7 +43,7 @@ from taxtune.progress import note
 from taxtune.trust import ADDRESS_REMEDY, address_in, server_of
 from taxtune.untrusted import well_formed
 
-__all__ = ["ApiModel", "Completion", "NoAnswerError", "Outcome", "ToolCall"]
+__all__ = ["ApiModel", "Completion", "NoAnswerError", "ToolCall"]
 
 # Calls under way at a time where the settings say "auto".
 _CALLS = 16
@@ -111,7 +111,7 @@ class NoAnswerError(ModelError):
         self.spent = spent
 
 
-class Outcome(NamedTuple):
+class _Outcome(NamedTuple):
     """The end of a call.
 
     Attributes:
@@ -334,62 +334,45 @@ class ApiModel(StreamingModel):
         """
         if not requests:
             return
-        self._prepare(requests)
-        yield from as_completed(requests, self._answer_one, self.batch_size)
-
-    def _prepare(self, requests: Sequence[Request]) -> None:
-        """Checks that requests can be sent, and whether probabilities come with the answers."""
         self.check()
         if any(request.candidates for request in requests) and not self.gives_outcomes():
             self._alternatives = 0
+        yield from as_completed(requests, self._answer_one, self.concurrency)
 
     def _answer_one(self, request: Request, stop: threading.Event) -> Reply:
         started = time.perf_counter()
         try:
-            arguments = self._arguments(request)
+            messages = self.messages(request)
         except ImageError as error:
             return Failure(str(error), retryable=False)
-        outcome = self._complete(arguments, stop)
-        problem = outcome.problem
-        if problem is not None and problem.fault is Fault.REJECTED:
-            alternatives = arguments.get("top_logprobs", 0)
-            if alternatives and "logprob" in problem.reason.lower():
-                fewer = 5 if alternatives > 5 else 0
-                self._alternatives = min(self._alternatives, fewer)
-                return self._answer_one(request, stop)
-        return self._reply(request, outcome, time.perf_counter() - started)
-
-    def _arguments(self, request: Request) -> dict[str, Any]:
-        """Returns the arguments of a call about a request, but for the settings.
-
-        Raises:
-            ImageError: If its image cannot be read.
-        """
-        arguments: dict[str, Any] = {"messages": self.messages(request)}
-        if request.candidates is None:
-            return arguments | self._seed(request.sample)
-        arguments["temperature"] = None if self.settings.temperature is None else 0.0
-        if self._alternatives:
-            arguments |= {"logprobs": True, "top_logprobs": self._alternatives}
-        return arguments
-
-    def _reply(self, request: Request, outcome: Outcome, seconds: float) -> Reply:
-        """Returns the reply to a request, after so many seconds."""
-        completion, problem, attempts = outcome
+        candidates = request.candidates
+        alternatives = self._alternatives
+        arguments: dict[str, Any] = {"messages": messages}
+        if candidates is None:
+            arguments |= self._seed(request.sample)
+        else:
+            arguments["temperature"] = None if self.settings.temperature is None else 0.0
+            if alternatives:
+                arguments |= {"logprobs": True, "top_logprobs": alternatives}
+        completion, problem, attempts = self._complete(arguments, stop)
         text = completion.text.strip()
         answer = Answer(
             text=text,
             prompt_tokens=completion.prompt_tokens,
             completion_tokens=completion.completion_tokens,
             cost_usd=completion.cost_usd,
-            seconds=seconds,
+            seconds=time.perf_counter() - started,
             cut=completion.cut,
         )
         if problem is None:
-            candidates = request.candidates
             if candidates is None:
                 return answer
             return replace(answer, outcomes=read_outcomes(text, completion.logprobs, candidates))
+        is_about_logprobs = "logprobs" in arguments and "logprob" in problem.reason.lower()
+        if is_about_logprobs and problem.fault is Fault.REJECTED:
+            fewer = 5 if alternatives > 5 else 0
+            self._alternatives = min(self._alternatives, fewer)
+            return self._answer_one(request, stop)
         tries = f" ({attempts} attempts)" if attempts > 1 else ""
         return Failure(
             f"{self._sentence(problem)}{tries}.",
@@ -459,7 +442,7 @@ class ApiModel(StreamingModel):
 
     # -- calls -------------------------------------------------------------------------------------
 
-    def _complete(self, arguments: Mapping[str, Any], stop: threading.Event) -> Outcome:
+    def _complete(self, arguments: Mapping[str, Any], stop: threading.Event) -> _Outcome:
         """Calls the model, again where that can help, until `stop` is set.
 
         Raises:
@@ -501,7 +484,7 @@ class ApiModel(StreamingModel):
             completion_tokens=sum(completion.completion_tokens for completion in completions),
             cost_usd=total_cost(completion.cost_usd for completion in completions),
         )
-        return Outcome(total, problem, attempts=len(completions))
+        return _Outcome(total, problem, attempts=len(completions))
 
     def _attempt(self, arguments: Mapping[str, Any]) -> tuple[Completion, CallError | None]:
         """Returns the completion of an attempt, empty where there is none, and what is wrong."""

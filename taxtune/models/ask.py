@@ -33,15 +33,7 @@ from taxtune.store import Store, cache_folder, open_to_read
 from taxtune.thoughts import CUT_THOUGHT, without_thoughts
 from taxtune.untrusted import well_formed
 
-__all__ = [
-    "AnswerStore",
-    "answer_key",
-    "ask",
-    "check_model",
-    "note_kept",
-    "open_replies",
-    "submit",
-]
+__all__ = ["AnswerStore", "answer_key", "ask", "check_model", "note_kept", "open_replies"]
 
 _DEFAULT_BATCH = 8
 _Key = tuple[str, str | None, int, str]
@@ -158,19 +150,6 @@ def ask(
     return _in_order(keys, replies)
 
 
-def submit(model: Model, requests: Sequence[Request], store: AnswerStore | None) -> None:
-    """Submits what the store does not know, so that several calls of `ask` share a batch."""
-    hand_in: Callable[[Sequence[Request]], object] = getattr(model, "submit", list)
-    _share_refusals(model, store)
-    distinct: dict[_Key, Request] = {}
-    for request in requests:
-        hashed, failure = _hashed(request)
-        if failure is None:
-            distinct[_key(hashed)] = hashed
-    stored = _stored(store, dict(model.identity), distinct)
-    hand_in([request for key, request in distinct.items() if key not in stored])
-
-
 def _hashed(request: Request) -> tuple[Request, Failure | None]:
     """Returns a request with the hash of its image, and a failure if that cannot be read."""
     if request.image is None or request.image_sha256:
@@ -254,9 +233,8 @@ class _StoreWriter:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._thread.shutdown()
-        forget: Callable[[], None] | None = getattr(self._model, "forget", None)
-        if forget is not None and not self.errors:
-            forget()
+        if not self.errors:
+            getattr(self._model, "forget", lambda: None)()
         if self.errors and kind is None:
             raise self.errors[0]
 

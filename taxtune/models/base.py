@@ -221,8 +221,8 @@ class Model(Protocol):
     place once; it gets all requests at once, and closing it drops the rest. `batch_size` is the
     number of requests that keep the model busy (8 where it is missing), and those of a call of
     `answer` where there is no `stream`. `check()` finds out without a request whether the model can
-    be asked: it returns notes for the user or raises `ModelError`. `submit(requests)` hands in what
-    later calls of `stream` are about, and `forget()` tells that the replies so far are stored.
+    be asked: it returns notes for the user or raises `ModelError`. `forget()` tells the model that
+    its replies so far are stored.
     """
 
     @property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,11 +19,11 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from taxtune.atomic import write_bytes
-from taxtune.errors import BatchPendingError, DataError, ImageError, ModelError
-from taxtune.models.api import ApiModel, Outcome
+from taxtune.errors import BatchPendingError, DataError, ModelError
+from taxtune.models.api import ApiModel, Completion
 from taxtune.models.api_errors import classify, load_litellm
 from taxtune.models.ask import answer_key
-from taxtune.models.base import Failure, Model, Reply, Request
+from taxtune.models.base import CallError, Failure, Model, Reply, Request
 from taxtune.models.transport import guarded, responder
 
 __all__ = ["BatchModel", "in_batches"]
@@ -32,9 +34,12 @@ _PROVIDERS = ("openai", "azure", "hosted_vllm", "litellm_proxy", "xai")
 _REQUESTS = 50_000
 _BYTES = 200 * 10**6
 _SECONDS = 600.0
-_JSON = {"content-type": "application/json"}
 _CHATS = "/v1/chat/completions"
 _ENDED = ("completed", "failed", "expired", "cancelled")
+_FAILED = 503  # the status of what may be asked again
+_JSON = {"content-type": "application/json"}
+_UNREAD = 200, {"choices": [{"message": {"content": "-"}}]}
+_HELD = Failure("The reply is not there yet.", retryable=True)
 
 
 @dataclass(frozen=True)
@@ -54,24 +59,37 @@ class BatchModel(ApiModel):
     """An API's model that answers in batches, whose answers a later process fetches.
 
     What is submitted is kept in a file until its answers are stored, so that it is paid once.
+    Requests are what the live model sends, and replies what it makes of the same responses.
 
     Args:
-        live: The model that answers at once; identity and requests are the same.
+        live: The model that answers at once.
         file: Where the batches are kept.
     """
 
     def __init__(self, live: ApiModel, file: Path) -> None:
-        super().__init__(live.model, live.settings)
+        once = replace(live.settings.retry, max_retries=0)
+        super().__init__(live.model, replace(live.settings, retry=once))
         self.refusals = live.refusals
         self.batch_size = sys.maxsize
         self._file = file
+        self._gives = True
         self._given: set[str] = set()
+        self._submitted: set[str] = set()
+        self._responses: dict[str, tuple[int, Any]] = {}
+        self._lines: dict[str, bytes] = {}
+        self._held = 0  # bytes
+
+    def submitter(self) -> BatchModel:
+        """Returns a model that submits, and gives no reply."""
+        model = copy(self)
+        model._gives = False
+        return model
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Returns the price in a batch: litellm's where its list has one, else half the live one."""
-        litellm = load_litellm()
         if super().price(prompt_tokens, completion_tokens) is None:
             return None
+        litellm = load_litellm()
         usage = litellm.Usage(prompt_tokens, completion_tokens)
         return float(sum(litellm.cost_calculator.batch_cost_calculator(usage, self.model)))
 
@@ -82,51 +100,27 @@ class BatchModel(ApiModel):
             BatchPendingError: If some have not ended.
             ModelError: If the provider refuses, or is out of reach.
         """
-        asked = {self._key_of(request): place for place, request in enumerate(requests)}
-        for batch in self._batches_of(asked):
-            for key, (status, body) in self._fetch(batch).items():
-                if key in asked:
-                    place = asked.pop(key)
-                    yield place, self._read(requests[place], status, body)
-                    self._given.add(key)
-        failures = self.submit([requests[place] for place in asked.values()])
-        for key, failure in failures.items():
-            yield asked.pop(key), failure
-        if asked:
-            batches = self._batches_of(asked)
+        keys = [self._key_of(request) for request in requests]
+        waiting = set(keys)
+        self._submitted = set()
+        self._responses = {}
+        for batch in self._batches_of(waiting):
+            self._submitted.update(batch.keys)
+            self._responses |= self._fetch(batch)
+        for place, reply in super().stream(requests):
+            if self._gives and reply is not _HELD:
+                yield place, reply
+                waiting.remove(keys[place])
+                self._given.add(keys[place])
+        self._submit()
+        if waiting:
+            batches = self._batches_of(waiting)
             ids = ", ".join(str(batch.id) for batch in batches)
-            since = min(batch.since for batch in batches).astimezone()
-            message = f"{len(asked):,} questions are with the provider since {since:%Y-%m-%d %H:%M}"
+            since = min([batch.since for batch in batches], default=datetime.now(UTC))
+            message = f"{len(waiting):,} questions are with the provider since"
+            moment = f"{since.astimezone():%Y-%m-%d %H:%M} (batch {ids})."
             remedy = "The same command with --resume fetches the answers, within a day."
-            raise BatchPendingError(f"{message} (batch {ids}).", remedy=remedy)
-
-    def submit(self, requests: Sequence[Request]) -> dict[str, Failure]:
-        """Submits the requests that are in no batch, and returns why others cannot be, by key."""
-        if not requests:
-            return {}
-        self._prepare(requests)
-        new = {self._key_of(request): request for request in requests}
-        for batch in self._batches_of(new):
-            for key in batch.keys:
-                new.pop(key, None)
-        failures = {}
-        lines: dict[str, bytes] = {}
-        size = 0
-        for key, request in new.items():
-            try:
-                line = self._line(key, request)
-            except ImageError as error:
-                failures[key] = Failure(str(error), retryable=False)
-                continue
-            if lines and (len(lines) == _REQUESTS or size + len(line) > _BYTES):
-                self._submit(lines)
-                lines = {}
-                size = 0
-            lines[key] = line
-            size += len(line)
-        if lines:
-            self._submit(lines)
-        return failures
+            raise BatchPendingError(f"{message} {moment}", remedy=remedy)
 
     def forget(self) -> None:
         """Drops the requests from the file whose replies were given: the answers are stored."""
@@ -134,6 +128,38 @@ class BatchModel(ApiModel):
             kept = tuple(key for key in batch.keys if key not in self._given)
             if len(kept) < len(batch.keys):
                 self._put(batch, keys=kept)
+
+    def _answer_one(self, request: Request, stop: threading.Event) -> Reply:
+        """Returns the reply in a batch's response; `_HELD` where there is none, to be submitted."""
+        key = self._key_of(request)
+        response = self._responses.get(key)
+        if response is None and key in self._submitted:
+            return _HELD
+        if response is not None:
+            request = replace(request, image=None)
+        status, reply = response or _UNREAD
+        content = httpx.ByteStream(json.dumps(reply).encode())
+        bodies: list[bytes] = []
+
+        def respond(call: httpx.Request) -> httpx.Response:
+            bodies.append(call.read())
+            return httpx.Response(status, headers=_JSON, stream=content)
+
+        token = responder.set(respond)
+        try:
+            given = super()._answer_one(request, stop)
+        finally:
+            responder.reset(token)
+        if response is not None or not bodies:  # without a body: its image cannot be read
+            return given
+        line = {"custom_id": key, "method": "POST", "url": _CHATS, "body": json.loads(bodies[0])}
+        self._hold(key, json.dumps(line).encode() + b"\n")
+        return _HELD
+
+    def _attempt(self, arguments: Mapping[str, Any]) -> tuple[Completion, CallError | None]:
+        completion, problem = super()._attempt(arguments)
+        usd = self.price(completion.prompt_tokens, completion.completion_tokens)
+        return replace(completion, cost_usd=usd), problem
 
     def _key_of(self, request: Request) -> str:
         # A parameter that is found to be refused makes no other request of it.
@@ -157,11 +183,11 @@ class BatchModel(ApiModel):
         write_bytes(self._file, _BATCHES.dump_json(kept))
         return changed
 
-    def _batches_of(self, asked: Mapping[str, object]) -> list[_Batch]:
+    def _batches_of(self, keys: Set[str]) -> list[_Batch]:
         """Returns the batches of requests, also those that no process has lived to note."""
         batches = []
         for batch in self._batches():
-            if asked.keys().isdisjoint(batch.keys):
+            if keys.isdisjoint(batch.keys):
                 continue
             if batch.id is None:
                 found = self._find(batch.name)
@@ -170,12 +196,23 @@ class BatchModel(ApiModel):
                 batches.append(batch)
         return batches
 
-    def _submit(self, lines: Mapping[str, bytes]) -> None:
+    def _hold(self, key: str, line: bytes) -> None:
+        """Adds a line to those that are submitted together."""
+        with self._lock:
+            if len(self._lines) == _REQUESTS or self._held + len(line) > _BYTES:
+                self._submit()
+            self._lines[key] = line
+            self._held += len(line)
+
+    def _submit(self) -> None:
+        """Submits the lines that are held, if any."""
+        if not self._lines:
+            return
         since = datetime.now(UTC)
-        name = sha256("".join([str(since), *lines]).encode()).hexdigest()
+        name = sha256("".join([str(since), *self._lines]).encode()).hexdigest()
+        content = b"".join(self._lines.values())
         # First, so that it is looked for where this process ends before it has the id.
-        batch = self._put(_Batch(name=name, since=since, keys=tuple(lines)))
-        content = b"".join(lines.values())
+        batch = self._put(_Batch(name=name, since=since, keys=tuple(self._lines)))
         file = self._operate("create_file", file=("questions.jsonl", content), purpose="batch")
         made = self._operate(
             "create_batch",
@@ -185,6 +222,8 @@ class BatchModel(ApiModel):
             metadata={"name": name},
         )
         self._put(batch, id=made.id)
+        self._lines = {}
+        self._held = 0
 
     def _find(self, name: str) -> str | None:
         """Returns the provider's id of the batch of a name; None where it has none."""
@@ -205,19 +244,21 @@ class BatchModel(ApiModel):
             return {}
         errors = getattr(found.errors, "data", None) or []
         words = ": ".join([f"the batch is {found.status}", *(str(one.message) for one in errors)])
-        responses: dict[str, tuple[int, Any]] = dict.fromkeys(batch.keys, _lost(words))
+        lost = _FAILED, {"error": {"message": words}}
+        responses: dict[str, tuple[int, Any]] = dict.fromkeys(batch.keys, lost)
         for file in filter(None, (found.output_file_id, found.error_file_id)):
             content = self._operate("file_content", file_id=file, replies=len(batch.keys)).content
             for text in content.splitlines():
-                with suppress(ValueError, TypeError, KeyError):
+                with suppress(ValueError, TypeError, KeyError, AttributeError):
                     line = json.loads(text)
-                    told = line["response"]
-                    response = (told["status_code"], told["body"]) if told else _lost(line["error"])
-                    responses[line["custom_id"]] = response
+                    told = line["response"] or {}
+                    reply = told.get("body") or {"error": line["error"]}
+                    is_whole = told.get("status_code") == 200
+                    responses[line["custom_id"]] = (200 if is_whole else _FAILED, reply)
         return responses
 
     def _operate(self, operation: str, *, replies: int = 1, **arguments: Any) -> Any:
-        """Returns the result of one of litellm's functions on files and batches; may raise `ModelError`."""
+        """Returns the result of a function of litellm on files or batches, or raises `ModelError`."""
         litellm = load_litellm()
         base = self.settings.api_base
         _, provider, key, address = litellm.get_llm_provider(self.model, api_base=base)
@@ -231,54 +272,14 @@ class BatchModel(ApiModel):
             **arguments,
         )
         try:
-            return guarded(call, self._server(), _SECONDS, replies=replies)
+            server = self._server()
+            return guarded(call, server, _SECONDS, logprobs=True, extra={}, replies=replies)
         except Exception as error:
             problem = classify(error, self.settings.api_key)
             if problem.fault.fatal:
                 raise self._fatal(problem) from None
             remedy = "The same command with --resume goes on; nothing is submitted twice."
             raise ModelError(f"{self._sentence(problem)}.", remedy=remedy) from None
-
-    def _line(self, key: str, request: Request) -> bytes:
-        """Returns the line of a request, with the body of a live call."""
-        _, body = self._exchange(request, 200, {"choices": [{"message": {"content": "-"}}]})
-        line = {"custom_id": key, "method": "POST", "url": _CHATS, "body": json.loads(body)}
-        return json.dumps(line).encode() + b"\n"
-
-    def _read(self, request: Request, status: int, body: object) -> Reply:
-        """Returns the reply in a response; a request that failed may be submitted again."""
-        try:
-            outcome, _ = self._exchange(replace(request, image=None), status, body)
-        except ModelError as error:
-            return Failure(str(error), retryable=True)
-        completion = outcome.completion
-        price = self.price(completion.prompt_tokens, completion.completion_tokens)
-        outcome = outcome._replace(completion=replace(completion, cost_usd=price))
-        reply = self._reply(request, outcome, seconds=0.0)
-        if isinstance(reply, Failure) and status != 200:
-            return replace(reply, retryable=True)
-        return reply
-
-    def _exchange(self, request: Request, status: int, reply: object) -> tuple[Outcome, bytes]:
-        """Returns the outcome of a call with such a reply, and its body; nothing is sent."""
-        bodies: list[bytes] = []
-        content = httpx.ByteStream(json.dumps(reply).encode())
-
-        def respond(call: httpx.Request) -> httpx.Response:
-            bodies.append(call.read())
-            return httpx.Response(status, headers=_JSON, stream=content)
-
-        token = responder.set(respond)
-        try:
-            completion, problem = self._attempt(self._arguments(request))
-        finally:
-            responder.reset(token)
-        return Outcome(completion, problem, attempts=1), bodies[-1]
-
-
-def _lost(error: object) -> tuple[int, Any]:
-    """Returns status and body for a request that a batch has not answered."""
-    return 503, {"error": error if isinstance(error, dict) else {"message": str(error)}}
 
 
 def in_batches(model: Model, answers: Path | None, *, resume: bool = False) -> BatchModel:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from contextvars import ContextVar
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import httpx
@@ -64,8 +63,8 @@ def guarded(
     server: str | None,
     seconds: float,
     *,
-    logprobs: bool = False,
-    extra: Mapping[str, Any] = MappingProxyType({}),
+    logprobs: bool,
+    extra: Mapping[str, Any],
     replies: int | None = None,
 ) -> Result:
     """Returns the result of a call of litellm; a `CallError` may be the cause of what it raises.

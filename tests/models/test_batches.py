@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from taxtune.errors import BatchPendingError, DataError, ModelError
-from taxtune.models import AnswerStore, Failure, Request, ask, count_faults, submit
+from taxtune.models import AnswerStore, Failure, Request, ask, count_faults
 from taxtune.models import batches as module
-from taxtune.models.batches import in_batches
+from taxtune.models.ask import _StoreWriter
+from taxtune.models.base import Candidates
+from taxtune.models.batches import BatchModel, in_batches
 from tests import servers
 from tests.models.replies import KEY, api_model, texts
 from tests.servers import BatchServer
@@ -69,7 +75,8 @@ def test_a_batch_is_submitted_fetched_later_and_forgotten(server, questions, fil
 def test_a_line_is_what_a_live_call_sends_and_its_answer_is_that_of_the_live_model(
     server, questions, file
 ):
-    sampled = [Request("Again?", sample=2), *questions]
+    weighed = replace(questions[0], candidates=Candidates(("robin", "owl"), ("bird",), False))
+    sampled = [Request("Again?", sample=2), weighed, *questions]
     settings = {"temperature": 0.5, "extra": {"top_k": 3}, "reasoning_effort": "low"}
     with pytest.raises(BatchPendingError):
         asked(server, sampled, file, **settings)
@@ -168,8 +175,6 @@ STEPS = 7  # its intent, file, batch and id are written; status, output, what is
 @pytest.mark.parametrize("step", range(1, 2 * STEPS + 1))
 def test_a_process_may_be_killed_anywhere(server, questions, file, step, monkeypatch):
     server.page_size = 1
-    with pytest.raises(BatchPendingError):  # a batch of something else
-        asked(server, [Request("Something else")], file.with_name("other.db"))
     with monkeypatch.context() as patch:
         done = killing(patch, step)
         replies = None
@@ -178,7 +183,8 @@ def test_a_process_may_be_killed_anywhere(server, questions, file, step, monkeyp
                 replies = asked(server, questions, file)
                 break
             except Killed:
-                pass
+                with suppress(BatchPendingError):  # a later batch of something else
+                    asked(server, [Request("Something else?")], file.with_name("other.db"))
             except BatchPendingError:
                 server.end()
     assert len(done) >= step, "there are fewer steps"
@@ -190,19 +196,38 @@ def test_answers_that_could_not_be_stored_are_fetched_again(server, questions, f
     with pytest.raises(BatchPendingError):
         asked(server, questions, file)
     server.end()
-    with monkeypatch.context() as patch:
-        patch.setattr(AnswerStore, "put", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            asked(server, questions, file)
+    stream = BatchModel.stream
+
+    def whole(*given):
+        """Has given all replies before the first is to be stored."""
+        yield from list(stream(*given))
+
+    full = OSError("no space")
+    monkeypatch.setattr(_StoreWriter, "_write", lambda writer: writer.errors.append(full))
+    monkeypatch.setattr(BatchModel, "stream", whole)
+    with pytest.raises(OSError, match="no space"):
+        asked(server, questions, file)
+    monkeypatch.undo()
     assert len(texts(asked(server, questions, file))) == 5
+    assert len(server.batches) == 1
+
+
+def test_a_parameter_that_is_found_to_be_refused_makes_no_other_question(server, questions, file):
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    live = api_model(server)
+    live.refusals.add(["temperature"])
+    server.end()
+    with AnswerStore(file) as store:
+        assert len(texts(ask(in_batches(live, file), questions, store))) == 5
     assert len(server.batches) == 1
 
 
 def test_calls_of_several_templates_share_a_batch(server, questions, file):
     with AnswerStore(file) as store:
         ask(api_model(server), questions[:1], store)
-        submit(in_batches(api_model(server), file), questions, store)
-        submit(api_model(server), questions, store)  # a live model has nothing to submit
+        with pytest.raises(BatchPendingError):
+            ask(in_batches(api_model(server), file).submitter(), questions, store)
     assert len(server.chats) == 1
     for some in (questions[:3], questions[3:]):
         with pytest.raises(BatchPendingError):
@@ -234,6 +259,8 @@ def test_an_image_that_cannot_be_read_is_in_no_batch(server, questions, file, tm
     with pytest.raises(BatchPendingError, match="5 questions"):
         asked(server, [broken, *questions], file)
     server.end()
+    with AnswerStore(file) as store, pytest.raises(BatchPendingError):
+        ask(in_batches(api_model(server), file).submitter(), [broken], store)
     failure, *others = asked(server, [broken, *questions], file)
     assert isinstance(failure, Failure)
     assert len(texts(others)) == 5
@@ -246,9 +273,35 @@ def test_refused_answers_and_unread_lines_are_no_answers(file, questions):
             asked(server, questions[:3], file)
         server.end()
         output = server.batches[0]["output_file_id"]
-        server._files[output] = b"[1]\nhalf a li\n" + server._files[output]
+        server._files[output] += b"\n" + b"\n".join(ODD)
         found = asked(server, questions[:3], file)
     assert all(isinstance(reply, Failure) for reply in found)
+
+
+ODD = [
+    b"half a li",
+    b"[1]",
+    b"null",
+    b'{"custom_id": "of no request", "response": null, "error": null}',
+    b'{"custom_id": ["a"], "response": {"status_code": 200, "body": {}}, "error": null}',
+    b'{"custom_id": "b", "response": [1], "error": "words"}',
+    b'{"custom_id": "c", "response": {"status_code": 400, "body": "words"}}',
+]
+
+
+def test_odd_lines_are_failures_of_their_requests(server, questions, file):
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    server.end()
+    keys = recorded(file)[0]["keys"]
+    odd = []
+    for key, line in zip(keys, (ODD[3], ODD[5], ODD[6]), strict=False):
+        told = json.loads(line) | {"custom_id": key}
+        odd.append(json.dumps(told).encode())
+    server._files[server.batches[0]["output_file_id"]] += b"\n" + b"\n".join(odd)
+    replies = asked(server, questions, file)
+    assert sum(isinstance(reply, Failure) for reply in replies) == 2
+    assert sum(not isinstance(reply, Failure) for reply in replies) == 3
 
 
 @pytest.mark.parametrize("code", [401, 429, 500])
@@ -285,3 +338,37 @@ def test_what_cannot_be_asked_in_batches_is_told(server, file):
     file.with_name("answers-batches.json").write_text("[{}]")
     with pytest.raises(DataError, match=r"answers-batches\.json"):
         asked(server, [Request("a")], file)
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.just("look"),
+        st.sampled_from(["completed", "expired", "cancelled", "failed"]),
+        st.sets(st.integers(0, 4), min_size=1),
+    ),
+    max_size=6,
+)
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(events=EVENTS)
+def test_whatever_happens_each_question_is_paid_once_more_than_it_failed(
+    questions, tmp_path_factory, events
+):
+    file = tmp_path_factory.mktemp("batch") / "answers.db"
+    failed = dict.fromkeys(range(5), 0)
+    with BatchServer(echo) as server:
+        for event in [*events, "completed", "completed"]:
+            replies = []
+            with suppress(BatchPendingError):
+                replies = asked(server, questions, file)
+            for i, reply in enumerate(replies):
+                failed[i] += isinstance(reply, Failure)
+            if isinstance(event, set):
+                server.end(rejected=[questions[i].prompt for i in event])
+            elif event != "look":
+                server.end(event)
+        assert len(texts(asked(server, questions, file))) == 5
+    assert sorted(server.paid.values()) == sorted(1 + count for count in failed.values())
