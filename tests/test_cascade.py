@@ -122,7 +122,7 @@ def test_each_source_alone_is_a_calibration_of_its_own(promise, size):
 
 
 def test_it_is_kept_wherever_a_run_stops():
-    """Who is not asked about keeps a label that is wrong, although every answer would mend it."""
+    """Who is not asked about keeps a label that is wrong, although every answer would correct it."""
     n = 300
     truth = np.full(n, KITTIWAKE)
     scores = weighted_paths(BIRDS, np.tile([MALLARD, TEAL], (n, 1)), np.full((n, 2), 0.5))

@@ -56,7 +56,7 @@ class Cascade(RiskGuarantee):
 
     Attributes:
         points: The price list, see `price_list`: the scores alone first, the model alone last.
-        place: Which point was chosen; None where no point keeps the promise.
+        place: Which point was chosen; None where only always answering the root keeps the promise.
         run: The folder of the run that is asked; in a file from the file's own folder on.
         template: The Jinja source that it asks with.
         policy: The identity of its policy.
@@ -123,7 +123,7 @@ class Cascade(RiskGuarantee):
         return self.points[self.place]
 
     def choose(self, *, budget: float | None = None, hr: float | None = None) -> Self:
-        """Returns the cascade with another of the points that keep the promise.
+        """Returns the cascade with another of the points that keep the promise and label anything.
 
         It is the cheapest one whose hR is within 0.01 of the best.
 
@@ -134,7 +134,7 @@ class Cascade(RiskGuarantee):
         Raises:
             TaxtuneError: If there is none, or what calls cost is not known.
         """
-        kept = [point for point in self.points if point.kept]
+        kept = [point for point in self.points if point.kept and point.level.labels.labels]
         if not kept:
             return replace(self, place=None)
         if budget is None:
