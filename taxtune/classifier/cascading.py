@@ -74,7 +74,7 @@ class CascadeClassifier(Classifier):
         return self._can_change and not self._wanted[known.placed.node]
 
     def _gain(self, known: Classification) -> float:
-        """Returns how much hR an answer gains on average; those of images not asked about are last."""
+        """Returns the mean gain in hR by an answer, -inf for an image that is not asked about."""
         if not self.is_asked(known):
             return -np.inf
         return self._point(known).gains[max(len(known.path) - 1, 0)]

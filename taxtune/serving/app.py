@@ -318,7 +318,7 @@ def _confidence(classifier: Classifier) -> str:
 
 
 def _scores(classifier: Classifier) -> str:
-    """Returns what becomes of photos without scores, in two sentences of the page; "" for a run."""
+    """Returns the fate of photos without scores, in two sentences of the page; "" for a run."""
     if not isinstance(classifier, CascadeClassifier) or classifier.cascade.chosen.first is None:
         return ""
     how = "they get no label"
