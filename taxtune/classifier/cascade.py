@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -54,9 +56,8 @@ class Cascade(RiskGuarantee):
 
     Attributes:
         points: The price list, see `price_list`: the scores alone first, the model alone last.
-        place: Which point was chosen; None where no point keeps the promise.
-        run: The folder of the run, or of a saved classifier, that is asked; from the folder of the
-            calibration's file, if it is relative.
+        place: Which point was chosen; None where only always answering the root keeps the promise.
+        run: The folder of the run that is asked; in a file from the file's own folder on.
         template: The Jinja source that it asks with.
         policy: The identity of its policy.
         temperature: That of its model; None where it is the provider's.
@@ -92,10 +93,18 @@ class Cascade(RiskGuarantee):
 
     _of: ClassVar[str] = " of scores and a run"
 
-    def write(self, file: Path) -> None:
+    @classmethod
+    def read(cls, file: str | Path) -> Self:
+        """Reads a calibration; see `CalibratedThreshold.read`."""
+        found = super().read(file)
+        return replace(found, run=str((Path(file).parent / found.run).resolve()))
+
+    def write(self, file: str | Path) -> None:
         """Writes a calibration for `taxtune classify`."""
-        run = os.path.relpath(self.run, file.parent)
-        write_json(file, asdict(replace(self, run=run)), indent=None)
+        run = self.run
+        with suppress(ValueError):  # on another drive
+            run = os.path.relpath(run, Path(file).parent)
+        write_json(Path(file), asdict(replace(self, run=run)), indent=None)
 
     @cached_property
     def tree(self) -> Taxonomy:
@@ -114,7 +123,7 @@ class Cascade(RiskGuarantee):
         return self.points[self.place]
 
     def choose(self, *, budget: float | None = None, hr: float | None = None) -> Self:
-        """Returns the cascade with another of the points that keep the promise.
+        """Returns the cascade with another of the points that keep the promise and label anything.
 
         It is the cheapest one whose hR is within 0.01 of the best.
 
@@ -125,24 +134,25 @@ class Cascade(RiskGuarantee):
         Raises:
             TaxtuneError: If there is none, or what calls cost is not known.
         """
-        kept = [point for point in self.points if point.kept]
+        kept = [point for point in self.points if point.kept and point.level.labels.labels]
         if not kept:
             return replace(self, place=None)
-        best = max(point.hr for point in kept)
-        least = best - _NEAR if hr is None else hr
-        if budget is not None:
-            if self.call.usd is None:
-                raise TaxtuneError("What a call costs is not known.", remedy="Choose by the hR.")
-            per_share = IMAGES * self.samples * self.call.usd
-            kept = [point for point in kept if point.asked * per_share <= budget]
-            least = max((point.hr for point in kept), default=0.0) if hr is None else hr
-        for point in kept:
-            if point.hr >= least:
+        if budget is None:
+            budget = math.inf
+        elif self.call.usd is None:
+            raise TaxtuneError("What a call costs is not known.", remedy="Choose by the hR.")
+        prices = [IMAGES * point.asked * self.samples * (self.call.usd or 0.0) for point in kept]
+        within = [point for point, price in zip(kept, prices, strict=True) if price <= budget]
+        best = max((point.hr for point in within), default=0.0)
+        least = best if budget < math.inf else best - _NEAR
+        for point in within:
+            if point.hr >= (least if hr is None else hr):
                 return replace(self, place=self.points.index(point))
         raise TaxtuneError(
-            "No thresholds that keep the promise do so.",
+            "No thresholds that keep the promise are like that.",
             value=budget if hr is None else hr,
-            remedy=f"The highest hR is {best:.3f}.",
+            remedy=f"They cost ${prices[0]:.2f} or more for {IMAGES:,} images; the highest hR is "
+            f"{max(point.hr for point in kept):.3f}.",
         )
 
 
