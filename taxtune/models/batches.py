@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,12 @@ from taxtune.models.api import ApiModel, Completion
 from taxtune.models.api_errors import classify, load_litellm
 from taxtune.models.ask import answer_key
 from taxtune.models.base import CallError, Failure, Model, Reply, Request
-from taxtune.models.transport import guarded, responder
+from taxtune.models.transport import OF_FILES, guarded, responder
 
 __all__ = ["BatchModel", "in_batches"]
 
-# Those whose batches litellm lists, and whose batches are of OpenAI's chats.
-_PROVIDERS = ("openai", "azure", "hosted_vllm", "litellm_proxy", "xai")
+# Those of which litellm lists batches, and whose batches are as OpenAI's.
+_PROVIDERS = ("openai", "azure", "hosted_vllm", "litellm_proxy")
 # The most requests and bytes that OpenAI takes in a file.
 _REQUESTS = 50_000
 _BYTES = 200 * 10**6
@@ -296,6 +297,9 @@ def in_batches(model: Model, answers: Path | None, *, resume: bool = False) -> B
             value=model.identity.get("model"),
             remedy=f"Ask without --batch; in batches answer {', '.join(_PROVIDERS)}.",
         )
+    if find_spec(OF_FILES) is None:
+        message = "Batches need a later version of litellm."
+        raise ModelError(message, remedy="Install it: pip install --upgrade litellm")
     file = answers.with_name(f"{answers.stem}-batches.json")
     if resume and not file.exists():
         message = "Nothing was submitted here."
