@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taxtune.classifier.cascade import IMAGES, Cascade, CascadeRun
-from taxtune.policies.cascade import PricePoint
 from taxtune.report.drawing import CYCLE, FAINT, GREY, INK, PAPER, NamedPoint, name_points, padded
 from taxtune.report.output import Table
 from taxtune.tuning.costs import CallCost
@@ -22,8 +21,6 @@ _PER = f"for {IMAGES:,} images"
 _ASKED = "asked, %"
 _WRONG = "labels wrong, %"
 _DIGITS = {"first": 4, "second": 4, _ASKED: 1, "dollars": 2, "minutes": 1, _WRONG: 1}
-#: Rows between the scores alone and the model alone.
-_BETWEEN = 6
 
 
 def share_table(work: CascadeRun) -> Table:
@@ -37,9 +34,9 @@ def share_table(work: CascadeRun) -> Table:
 
 
 def price_table(cascade: Cascade, notes: list[str]) -> Table:
-    """Returns the scores alone, points between that ask differently often, and the model alone."""
+    """Returns a table of the points: the scores alone, first thresholds, and the model alone."""
     rows = []
-    for point in _shown(cascade):
+    for point in cascade.points:
         source = "model" if point.first is None else "both"
         costs = _costs(point.asked, cascade.samples, cascade.call, cascade.concurrency)
         level = point.level
@@ -95,17 +92,6 @@ def draw_prices(cascade: Cascade) -> Figure:
     ends = [NamedPoint(x[0], y[0], "scores alone"), NamedPoint(x[-1], y[-1], "model alone")]
     name_points(axes, ends, list(zip(x, y, strict=True)))
     return figure
-
-
-def _shown(cascade: Cascade) -> list[PricePoint]:
-    """Returns the points of the table, the chosen one among them."""
-    alone, *between, last = cascade.points
-    chosen = None if cascade.place is None else cascade.chosen
-    while len(between) > _BETWEEN:
-        gaps = np.diff([point.asked for point in (*between, last)])
-        gaps[[point is chosen for point in between]] = 1.0
-        del between[int(gaps.argmin())]  # the next one asks about nearly as many images
-    return [alone, *between, last]
 
 
 def _costs(asked: float, samples: int, call: CallCost, concurrency: int) -> dict[str, Any]:
