@@ -37,7 +37,7 @@ from taxtune.metrics import precision_recall
 from taxtune.metrics.bounds import p_value
 from taxtune.metrics.groups import Groups
 from taxtune.policies import THRESHOLDS, Paths, RiskGuarantee, spread, weighted_paths, worst_loss
-from taxtune.policies.cascade import FIRST, join_nodes, price_list
+from taxtune.policies.cascade import FIRST, join_nodes, known_first, price_list
 from taxtune.report.output import Cell, Table
 from taxtune.taxonomy import Taxonomy, as_taxonomy
 
@@ -48,9 +48,8 @@ CONFIDENCE = 0.9
 PARTS = len(FIRST) + 1
 #: How much hR a cheaper point may lack.
 NEAR = 0.01
-#: Thresholds of the scores alone, and what nodes above the leaves may need at least of the scores.
+#: Thresholds of the scores alone.
 ALONE = THRESHOLDS[::5]
-ABOVE = 0.9
 SCORES_ALONE = "scores alone"
 MODEL_ALONE = "model alone"
 VOTES = 8
@@ -165,13 +164,14 @@ def judge(
     )
 
 
-def columns_of(pair: Pair, *, above: float = 0.0, one_threshold: bool = False) -> list[Column]:
+def columns_of(
+    pair: Pair, *, one_for_all: bool = False, one_threshold: bool = False
+) -> list[Column]:
     """Returns the scores alone, then a column for each first threshold, the cheapest first.
 
     Args:
         pair: The two sources.
-        above: What nodes above the leaves need of the scores at least, whatever the first threshold
-            is, which then says only what is done.
+        one_for_all: Whether nodes above the leaves need no more of the scores than a leaf does.
         one_threshold: Whether, as soon as an image is asked about, the second threshold is that of
             the scores as well. Then nothing is promised of images that are not asked about yet.
     """
@@ -183,16 +183,15 @@ def columns_of(pair: Pair, *, above: float = 0.0, one_threshold: bool = False) -
         if first is None:
             columns.append(judge(pair, MODEL_ALONE, support))
             continue
-        found = nodes_at(pair.scores, first)
-        asked = ~pair.leaves[found]
-        before = np.where(asked, nodes_at(pair.scores, max(first, above)), found)
+        before, asked = known_first(pair.scores, first, pair.leaves)
+        if one_for_all:
+            before = nodes_at(pair.scores, first)
         labels = []
         for needed, node in zip(pair.thresholds, support, strict=True):
             known = nodes_at(pair.scores, needed) if one_threshold else before
             labels.append(np.where(asked, join_nodes(pair.tree, known, node), before))
         stays = None if one_threshold else before
-        name = f"first {first:g}"
-        columns.append(judge(pair, name, labels, before=stays, asked=asked))
+        columns.append(judge(pair, f"first {first:g}", labels, before=stays, asked=asked))
     return columns
 
 
@@ -363,7 +362,7 @@ def measure(pair: Pair, risk: float, given: argparse.Namespace) -> dict[str, lis
     whole = list(splits_of(pair, alone, risk, 1 - CONFIDENCE, given))
     others = {
         "hR, one threshold": columns_of(pair, one_threshold=True),
-        f"hR, {ABOVE:g} above": columns_of(pair, above=ABOVE),
+        "hR, first for all": columns_of(pair, one_for_all=True),
     }
     kept_by_others = {}
     for name, every in others.items():

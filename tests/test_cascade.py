@@ -83,6 +83,7 @@ def test_a_price_list_is_that_of_a_loop_over_images_and_pairs(seed, risk):
     level = level_of_each(promise)
     for point in points[1:]:
         first = scores.depths(2.0 if point.first is None else point.first)
+        careful = scores.depths(max(point.first or 0.0, 0.9))
         expected = None
         for second in VOTES:
             losses = []
@@ -90,6 +91,8 @@ def test_a_price_list_is_that_of_a_loop_over_images_and_pairs(seed, risk):
                 known = 0 if point.first is None else scores.nodes[image, first[image]]
                 label = known
                 if not LEAVES[known]:
+                    if point.first is not None:
+                        known = label = scores.nodes[image, careful[image]]
                     said = answers.nodes[image, answers.depths(second)[image]]
                     (label,) = join_nodes(BIRDS, [known], [said])
                 hp, _ = precision_recall(BIRDS, [known, label], [target, target])
@@ -167,9 +170,23 @@ def test_what_is_gained_by_asking_is_told_by_depth():
     points = price_list(BIRDS, scores, answers, truth, HP, alone(n), LEAVES, VOTES)
     (point,) = (each for each in points if each.first == 0.95)
     assert point.asked == 1
-    assert point.gains[0] == 0
-    assert point.gains[1] == pytest.approx(1 / 3)
-    assert points[0].gains == ()
+    assert point.gain(0, 0.3) == pytest.approx(0)
+    assert point.gain(1, 0.5) == pytest.approx(1 / 3)
+    assert points[0].gain(1, 0.5) == 0
+
+
+def test_what_is_gained_by_asking_is_told_by_the_share_of_the_likeliest():
+    """Of all it is known only that they are birds; answers name those of which scores are surer."""
+    n = 300
+    is_named = np.arange(n) % 2 == 0
+    truth = np.full(n, KITTIWAKE)
+    weights = np.where(is_named[:, None], [0.1, 0.1, 0.8], [0.2, 0.2, 0.6])
+    scores = weighted_paths(BIRDS, np.array([MALLARD, TEAL, KITTIWAKE]), weights)
+    answers = weighted_paths(BIRDS, np.where(is_named, KITTIWAKE, -1)[:, None])
+    points = price_list(BIRDS, scores, answers, truth, HP, alone(n), LEAVES, VOTES)
+    (point,) = (each for each in points if each.first == 0.95)
+    assert point.gain(0, 0.8) == pytest.approx(2 / 3)
+    assert point.gain(0, 0.6) == pytest.approx(0)
 
 
 def test_nothing_is_promised_in_expectation():

@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from taxtune.answers.targets import target_finder
 from taxtune.atomic import write_json, write_text
+from taxtune.classifier.cascading import read_calibrated
 from taxtune.classifier.classifier import COLUMNS, UNDETECTED
 from taxtune.classifier.joined import GROUP, PHOTO
 from taxtune.classifier.loading import load_classifier
-from taxtune.classifier.scores import ScoreCalibration
 from taxtune.errors import DataError
 from taxtune.metrics.evidence import Evidence, weigh_evidence
 from taxtune.metrics.hierarchical import precision_recall
@@ -81,7 +81,7 @@ class Watch:
             assert loaded.guarantee is not None  # or it would not be calibrated
             tree, promise, words = loaded.taxonomy, loaded.guarantee, loaded.words
         else:
-            calibration = ScoreCalibration.read(classifier)
+            calibration = read_calibrated(classifier)
             tree, promise, words = calibration.tree, RiskGuarantee.of(calibration), None
         file = _watch_file(classifier)
         drawn = pd.DataFrame(columns=_COLUMNS)

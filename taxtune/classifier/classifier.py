@@ -23,6 +23,7 @@ from taxtune.errors import DataError, ImageError, TemplateError
 from taxtune.images import content_hash, is_image_data, load_image, store_image
 from taxtune.metrics.names import metric_name
 from taxtune.models import AnswerStore, Failure, Model, Request
+from taxtune.models.base import ModelUsage
 from taxtune.policies import PlacedAnswer, Policy, Reliability, RiskGuarantee, Single
 from taxtune.policies.allowed import Checklist
 from taxtune.recipe import Recipe
@@ -46,6 +47,7 @@ __all__ = [
     "Classification",
     "Classifier",
     "Step",
+    "name_of",
 ]
 
 #: The column of boxes in tables of images and of labels.
@@ -100,6 +102,8 @@ class Classification:
         again: Whether there may be an answer if it is asked for again: the reason may pass.
         cut: How many answers about it were cut off at the longest answer; it is placed as far as
             they go.
+        usd: What its answers cost now, in US dollars, as far as that is known.
+        source: What supports the node of a cascade: "scores", "model" or "both", "" without one.
     """
 
     image: str
@@ -109,6 +113,8 @@ class Classification:
     failure: str | None = None
     again: bool = False
     cut: int = 0
+    usd: float = 0.0
+    source: str | None = None
 
     @classmethod
     def of(
@@ -208,8 +214,13 @@ class Classification:
         return self.path[-1].confidence if self.path else None
 
     def as_row(self) -> dict[str, Any]:
-        """Returns `COLUMNS`, and as `nodes` the label, rank and confidence of each node on the path."""
+        """Returns `COLUMNS`, and as `nodes` the label, rank and confidence of each node on the path.
+
+        Of a cascade there is the `source` as well.
+        """
         row = {name: getattr(self, name) for name in COLUMNS}
+        if self.source is not None:
+            row["source"] = self.source
         row["nodes"] = [asdict(step) for step in self.path]
         return row
 
@@ -284,6 +295,11 @@ class Classifier:
         """The columns that images need, beside their files."""
         return tuple(variable.column for variable in self.context if variable.column not in EXIF)
 
+    @property
+    def top(self) -> int | None:
+        """The most candidates in the prompt; None if it asks for none."""
+        return next((variable.top for variable in self.context if variable.top), None)
+
     def has_boxes(self, table: pd.DataFrame) -> bool:
         """Returns whether boxes of the images of a table are asked about, and not whole images."""
         return self.boxes is not None and BOX in table
@@ -316,7 +332,7 @@ class Classifier:
                 which the model says nothing, has a `failure` instead.
         """
         images, cells = self._listed(images)
-        names = [_name(image) for image in images]
+        names = [name_of(image) for image in images]
         classified: dict[int, Classification] = {}
         examples: dict[int, Example] = {}
         requests: list[list[Request]] = []
@@ -350,7 +366,8 @@ class Classifier:
                 result = Classification(names[i], failure=reason, again=answer.retryable, cut=cut)
             else:
                 result = Classification.of(names[i], answer, self.taxonomy, self.reliability, cut)
-            classified[i] = result.up_to(self.deepest, self.taxonomy)
+            usd = ModelUsage.of(own_replies, {}).cost_usd or 0.0
+            classified[i] = replace(result, usd=usd).up_to(self.deepest, self.taxonomy)
         return [classified[i] for i in range(len(images))]
 
     def _undetected(self, name: str) -> Classification:
@@ -496,7 +513,7 @@ def _confidences(
     return known
 
 
-def _name(image: Any) -> str:
+def name_of(image: Any) -> str:
     """Returns the name of an image: its file, or a hash of its content."""
     if not is_image_data(image):
         return str(image)

@@ -43,6 +43,10 @@ _ENDS = ("nodes", *WORKING)
 #: The columns of the images' files, and of why some are not to be asked about.
 FILE = " file"
 FAILURE = " failure"
+#: The column of the label that each image has by a classifier's scores.
+SCORES = " scores"
+#: Why an image was not asked about.
+UNPAID = "Not asked about: the budget is spent."
 FORMATS = (".csv", ".jsonl")
 
 _LOOKED_AT = 200  # rows of a table that tell its column of images; each may be looked for on disk
@@ -189,16 +193,17 @@ def label_images(
     Returns:
         One row per image, in the order given: `COLUMNS`, the other columns of `images`, nodes (the
         path with the confidence of each node), again (whether the image may get an answer later),
-        evidence (see `Classification`), and why the label should be reviewed: "failed", "not the
-        subject", "off the tree", "cut off", "no label", "doubtful" (see `Classification`),
-        "unsure", or None.
+        evidence (see `Classification`), and why the label should be reviewed: "not asked",
+        "failed", "not the subject", "off the tree", "cut off", "no label", "doubtful" (see
+        `Classification`), "unsure", or None.
 
     Raises:
         ModelError: If the model cannot answer at all, or has stopped answering.
     """
     import pandas as pd
 
-    others = [column for column in images.columns if column not in ("image", FILE, FAILURE)]
+    hidden = ("image", FILE, FAILURE, SCORES)
+    others = [column for column in images.columns if column not in hidden]
     batches: list[pd.DataFrame] = []
     answered = False
     size = max(_BATCH, int(getattr(classifier.model, "batch_size", 0)))
@@ -215,7 +220,8 @@ def label_images(
             rows = [_cells(result, review_below) for result in found]
             labelled = pd.DataFrame(rows, index=batch.index, dtype=object)
             labelled["image"] = batch["image"]
-            parts = [labelled[list(COLUMNS)], batch[others], labelled[list(_ENDS)]]
+            ends = labelled[list(_ENDS)]
+            parts = [labelled.drop(columns=list(_ENDS)), batch[others], ends]
             batches.append(pd.concat(parts, axis=1))
             if write is not None:
                 write(batches[-1])
@@ -246,6 +252,7 @@ class _Notes(Display):
 
 def _cells(found: Classification, review_below: float) -> dict[str, Any]:
     reasons = {
+        "not asked": found.failure == UNPAID,
         "failed": found.failure is not None,
         "not the subject": found.not_subject,
         "off the tree": found.off_tree,

@@ -25,7 +25,7 @@ from taxtune.tuning.saved import FILE, Saved, find_saved, read_saved, tree_of_co
 if TYPE_CHECKING:
     from taxtune.mapping import Mapper
 
-__all__ = ["load_classifier"]
+__all__ = ["load_classifier", "policy_of"]
 
 _ARBITER = "arbiter.model"
 _POLICIES: Mapping[str, Callable[..., Policy]] = {
@@ -82,7 +82,7 @@ def load_classifier(
         changes = {"vlm": str(parse_model(vlm).absolute), **changes}
     elif vlm is not None:
         model = make_model(vlm)
-    used = policy or _policy(saved.policy, folder)
+    used = policy or policy_of(saved.policy, folder)
     recipe = _changed(_recipe(saved, folder), changes, used)
     if model is None:
         _check_model(recipe, given)
@@ -210,10 +210,10 @@ def _policy_of_settings(settings: Mapping[str, Any], folder: Path) -> Policy | N
     for key, value in settings.items():
         if key.startswith("policy."):
             named[key.removeprefix("policy.")] = value
-    return _policy({"kind": "self_consistency", **named}, folder) if named else None
+    return policy_of({"kind": "self_consistency", **named}, folder) if named else None
 
 
-def _policy(identity: Mapping[str, Any], folder: Path) -> Policy:
+def policy_of(identity: Mapping[str, Any], folder: Path) -> Policy:
     """Returns the policy that a record names."""
     settings = dict(identity)
     kind = settings.pop("kind", None)

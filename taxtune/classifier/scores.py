@@ -36,11 +36,21 @@ from taxtune.progress import note
 from taxtune.taxonomy import Taxonomy, as_taxonomy
 from taxtune.tuning.saved import tree_columns, tree_of_columns
 
-__all__ = ["GroupThreshold", "ScoreCalibration", "calibrate_scores", "guaranteed"]
+__all__ = [
+    "NO_SCORES",
+    "GroupThreshold",
+    "ScoreCalibration",
+    "calibrate_scores",
+    "guaranteed",
+    "place_images",
+    "scored_paths",
+]
 
 #: Thresholds that other programs take as they are, to compare with.
 _CONSTANTS = {"SpeciesNet's 0.65": 0.65, "iNaturalist's 0.78": 0.78}
 _ELSEWHERE = ""
+#: Why an image has no label.
+NO_SCORES = "There are no scores."
 #: The columns of what an audit adds.
 _ADDED: dict[str, str | None] = {"image": "image", "truth": "label"}
 
@@ -93,13 +103,7 @@ class ScoreCalibration(CalibratedThreshold):
 
     def place(self, scores: Scores) -> tuple[Paths, IntArray]:
         """Returns the paths of scores, and the depth at which each is to end, shape (n,)."""
-        most = scores.nodes.shape[1] - 1
-        if most != self.labels:
-            note(
-                f"the scores have up to {most:,} labels per image, those of the calibration "
-                f"{self.labels:,}: the guarantee is for scores of the same kind"
-            )
-        paths = weighted_paths(self.tree, scores.nodes, scores.weights)
+        paths = scored_paths(self.tree, scores, self.labels)
         depths = _depths(paths, self.threshold)
         if self.by is None:
             return paths, depths
@@ -129,28 +133,47 @@ class ScoreCalibration(CalibratedThreshold):
         if not isinstance(scores, Scores):
             group = None if self.unit == "image" else self.unit
             scores = read_scores(scores, tree, {**(columns or {}), "group": group})
-        paths, depths = self.place(scores)
-        classified = []
-        for i, image in enumerate(scores.images):
-            length = depths[i] + 1
-            path = paths.nodes[i, :length].tolist()
-            shares = paths.shares[i, :length].tolist()
-            node = path[-1]
-            placed = PlacedAnswer(
-                answer=None,
-                node=node,
-                placement="/".join(tree.path(node)),
-                off_tree=False,
-                abstained=node == tree.root,
-                stage="scores",
-                confidence=shares[-1],
-                path=tuple(path),
-                probabilities=tuple(shares),
-            )
-            classified.append(Classification.of(image, placed, tree))
+        classified = place_images(tree, scores, *self.place(scores))
         for image in scores.missing:
-            classified.append(Classification(image, failure="There are no scores."))
+            classified.append(Classification(image, failure=NO_SCORES))
         return classified
+
+
+def scored_paths(tree: Taxonomy, scores: Scores, labels: int) -> Paths:
+    """Returns the paths of scores; notes it if those of the calibration had another number of labels."""
+    most = scores.nodes.shape[1] - 1
+    if most != labels:
+        note(
+            f"the scores have up to {most:,} labels per image, those of the calibration "
+            f"{labels:,}: the guarantee is for scores of the same kind"
+        )
+    return weighted_paths(tree, scores.nodes, scores.weights)
+
+
+def place_images(
+    tree: Taxonomy, scores: Scores, paths: Paths, depths: IntArray
+) -> list[Classification]:
+    """Returns images with scores at a depth of their paths, shape (n,)."""
+    classified = []
+    all_shares = paths.shares
+    for i, image in enumerate(scores.images):
+        length = depths[i] + 1
+        path = paths.nodes[i, :length].tolist()
+        shares = all_shares[i, :length].tolist()
+        node = path[-1]
+        placed = PlacedAnswer(
+            answer=None,
+            node=node,
+            placement="/".join(tree.path(node)),
+            off_tree=False,
+            abstained=node == tree.root,
+            stage="scores",
+            confidence=shares[-1],
+            path=tuple(path),
+            probabilities=tuple(shares),
+        )
+        classified.append(Classification.of(image, placed, tree))
+    return classified
 
 
 def calibrate_scores(

@@ -43,7 +43,7 @@ def calibrate_cascade(
     note_arbiter(work.asker.mapper)
     cascade = usual.choose(budget=budget, hr=hr)
     cascade.write(out)
-    save_figure(partial(draw_prices, cascade), out.with_suffix(""))
+    save_figure(partial(draw_prices, cascade), out)
     if as_json:
         print_json({**asdict(cascade), "taxonomy": cascade.tree.digest})
     else:

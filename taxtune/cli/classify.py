@@ -9,7 +9,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -38,8 +38,12 @@ __all__ = ["classify", "named_classifier", "serve"]
 _UNSURE = 0.8
 #: Seconds that requests have to end after Ctrl-C.
 _GRACE = 5
-_FOR_RUNS = ("candidates", "boxes", "review_below", "settings", "policy", "batch", "resume")
-_FOR_SCORES = ("label_column", "score_column")
+_FOR_RUNS = (
+    *("candidates", "boxes", "policy", "review_below", "settings", "batch", "resume"),
+    *("scores", "budget"),
+)
+_NOT_FOR_RUNS = ("label_column", "score_column", "scores", "budget")
+_FOR_OTHERS = ("candidates", "boxes", "policy")  # than calibrations of scores with a run
 
 PolicyOption = Annotated[
     Literal["run", "calibrated", "direct"],
@@ -56,8 +60,15 @@ RunOrCalibration = Annotated[
     typer.Argument(
         metavar="RUN|CALIBRATION",
         help="The folder of a finished tuning run, or of a saved classifier; or a calibration of "
-        "scores.",
+        "scores, alone or with a run.",
     ),
+]
+ScoresOption = Annotated[
+    Path | None, opt("A classifier's scores of the images, for a calibration of scores with a run.")
+]
+BudgetOption = Annotated[
+    float | None,
+    opt("For --scores: most US dollars for answers; other images stay as scores have them.", min=0),
 ]
 ImagesArgument = Annotated[
     list[str],
@@ -106,6 +117,8 @@ def classify(
     run: RunOrCalibration,
     images: ImagesArgument,
     image_column: ImageColumnOption = None,
+    scores: ScoresOption = None,
+    budget: BudgetOption = None,
     candidates: CandidatesOption = None,
     out: LabelsOutOption = None,
     boxes: BoxesOption = None,
@@ -128,14 +141,17 @@ def classify(
     columns of the file that names it. Images that are off the tree or not of its subject, failed, got no label, a
     doubtful placement or an unsure label are also written to NAME-review beside --out, the least sure first. Answers
     are kept as they come, so the same command continues after an interruption. Of scores rows have image, placement,
-    rank, confidence (the share of the scores) and failure.
+    rank, confidence (the share of the scores) and failure. Of a calibration of scores with a run (calibrate --then)
+    rows have a source as well, whose evidence supports the label: scores, model or both. Only images whose scores do
+    not say enough are asked about, those first where an answer may gain most.
     """
-    from taxtune.data.boxes import Boxes
+    from taxtune.classifier.cascading import read_calibrated
+    from taxtune.classifier.scores import ScoreCalibration
     from taxtune.models.batches import in_batches
-    from taxtune.tuning.calibrate import CALIBRATION
 
     written = [] if out is None else [out]
-    if run.is_file():
+    calibration = read_calibrated(run) if run.is_file() else None
+    if isinstance(calibration, ScoreCalibration):
         _check_files(written, images, force=force)
         refuse_options(context, _FOR_RUNS, "a run")
         classify_file(run, images, out, truth, columns_of(context), on_broken)
@@ -143,28 +159,18 @@ def classify(
     if out is not None:
         written += [_beside(out, name) for name in ("review", "photos", "groups")]
     _check_files(written, images, force=force)
-    refuse_options(context, _FOR_SCORES, "scores")
+    refused = (_NOT_FOR_RUNS, "scores") if calibration is None else (_FOR_OTHERS, "a run")
+    refuse_options(context, *refused)
     classifier = named_classifier(run, policy, settings, on_broken)
     if review_below is None:
         # No label of a calibrated policy has less than its threshold, and with that the guarantee
         # was made.
         review_below = _UNSURE if classifier.guarantee is None else 0.0
-    if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
-        note("the run is calibrated; --policy calibrated labels with the guarantee")
-    was_boxed = classifier.boxes is not None
-    if boxes is not None:
-        if not was_boxed:
-            note("the run was asked about whole photos, and is now asked about boxes of them")
-        classifier.boxes = replace(classifier.boxes or Boxes(), file=boxes)
-    listed = _listed(classifier, images, image_column, candidates)
-    if classifier.guarantee is not None and classifier.has_boxes(listed) != was_boxed:
-        kind = "boxes" if was_boxed else "whole photos"
-        note(f"nothing is promised of these labels: the run was calibrated on {kind}")
-        classifier.guarantee = None
+    listed = _listed(classifier, images, context.params)
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
         known = _known(listed, truth, classifier, columns_of(context))
-    answers = _answers(run, out)
+    answers = _answers(run if calibration is None else run.parent / calibration.run, out)
     if batch or resume:
         classifier.model = in_batches(classifier.model, answers, resume=resume and not batch)
     labels = _labels(classifier, listed, review_below, answers, printed=out is None)
@@ -172,7 +178,11 @@ def classify(
     if out is not None:
         _write(labels, out)
         _write_joined(labels, out, classifier)
-    has_failed = labels["failure"].notna().all()
+    lacking = labels["failure"].notna().sum()
+    if calibration is not None and calibration.promise == "labels" and lacking:
+        note(f"nothing is promised of the labels before {lacking:,} images more have an answer")
+        classifier.guarantee = None
+    has_failed = labels["placement"].isna().all()
     if truth is not None and not has_failed:
         _tell_truth(labels, classifier, known, truth)
     for text in _summary(labels, classifier, review_below):
@@ -181,18 +191,35 @@ def classify(
         raise typer.Exit(1)
 
 
-def _listed(
-    classifier: Classifier, images: list[str], column: str | None, candidates: Path | None
-) -> pd.DataFrame:
-    """Returns the images that are named, with what is known of them."""
+def _listed(classifier: Classifier, images: list[str], given: Mapping[str, Any]) -> pd.DataFrame:
+    """Returns the images that are named, or their boxes, with what given options tell of them."""
+    from taxtune.classifier.cascading import CascadeClassifier
     from taxtune.classifier.joined import list_boxes, list_groups
     from taxtune.classifier.labels import list_images
+    from taxtune.data.boxes import Boxes
     from taxtune.init.source import find_images
 
-    listed = list_images(images, partial(find_images, image_column=column))
-    if candidates is not None:
-        listed["candidates"] = _candidates(classifier, candidates, listed["image"].tolist())
-    return list_boxes(list_groups(listed, classifier.group), classifier.boxes)
+    was_boxed = classifier.boxes is not None
+    if given["boxes"] is not None:
+        if not was_boxed:
+            note("the run was asked about whole photos, and is now asked about boxes of them")
+        classifier.boxes = replace(classifier.boxes or Boxes(), file=given["boxes"])
+    listed = list_images(images, partial(find_images, image_column=given["image_column"]))
+    if given["candidates"] is not None:
+        names = listed["image"].tolist()
+        listed["candidates"] = _candidates(classifier, given["candidates"], names)
+    listed = list_boxes(list_groups(listed, classifier.group), classifier.boxes)
+    if classifier.guarantee is not None and classifier.has_boxes(listed) != was_boxed:
+        kind = "boxes" if was_boxed else "whole photos"
+        note(f"nothing is promised of these labels: the run was calibrated on {kind}")
+        classifier.guarantee = None
+    if isinstance(classifier, CascadeClassifier):
+        if given["scores"] is None and classifier.cascade.chosen.first is not None:
+            raise DataError("The images need scores.", remedy="Add --scores FILE.")
+        columns = {"label": given["label_column"], "score": given["score_column"]}
+        listed = classifier.with_scores(listed, given["scores"], columns)
+        classifier.budget = given["budget"]
+    return listed
 
 
 def _known(
@@ -218,7 +245,8 @@ def _labels(
     printed: bool,
 ) -> pd.DataFrame:
     """Returns the labels of images, which are printed as they come, if they are printed."""
-    from taxtune.classifier.labels import WORKING, csv_of, label_images
+    from taxtune.classifier.cascading import CascadeClassifier
+    from taxtune.classifier.labels import SCORES, WORKING, csv_of, label_images
     from taxtune.models import AnswerStore, check_model
 
     for asked in (classifier.model, getattr(classifier.mapper.arbiter, "llm", None)):
@@ -227,6 +255,10 @@ def _labels(
     calls = classifier.policy.samples
     asked = len(listed)
     plan = f"{asked:,} image{'' if asked == 1 else 's'}"
+    if isinstance(classifier, CascadeClassifier):
+        asked = sum(map(classifier.is_asked, listed[SCORES]))
+        unknown = sum(known.placed is None for known in listed[SCORES])
+        plan = f"{asked:,} of {plan} are asked about; {unknown:,} have no scores that count"
     if classifier.has_boxes(listed):
         asked = int(listed["box"].count())
         plan = f"{asked:,} boxes in {listed['photo'].nunique():,} photos"
@@ -235,19 +267,24 @@ def _labels(
     if answers is not None:
         plan += f"; answers are kept in {answers}"
     note(plan)
+    as_they_come = printed and listed.index.is_monotonic_increasing
 
     def show(rows: pd.DataFrame) -> None:
-        is_first = rows.index[0] == listed.index[0]
+        is_first = rows.index[0] == 0
         print(csv_of(rows.drop(columns=list(WORKING)), header=is_first), end="")
 
     with nullcontext() if answers is None else AnswerStore(answers) as store:
-        return label_images(
+        labels = label_images(
             classifier,
             listed,
             review_below=review_below,
             store=store,
-            write=show if printed else None,
+            write=show if as_they_come else None,
         )
+    labels = labels.sort_index()
+    if printed and not as_they_come:
+        show(labels)
+    return labels
 
 
 def _beside(out: Path, name: str) -> Path:
@@ -289,34 +326,40 @@ def _candidates(classifier: Classifier, file: Path, images: list[str]) -> list[l
     """Returns the candidates of each image, out of a file of scores."""
     from taxtune.tuning.context import candidates_of
 
-    top = next((variable.top for variable in classifier.context if variable.top), None)
-    if top is None:
+    if classifier.top is None:
         message = "The prompt asks for no candidates."
         raise DataError(message, value=str(file), remedy="Leave out --candidates.")
-    candidates = candidates_of(file, classifier.taxonomy, images, top)
+    candidates = candidates_of(file, classifier.taxonomy, images, classifier.top)
     return [candidates.get(image, []) for image in images]
 
 
 def named_classifier(
     run: Path, policy: str, settings: list[str] | None, on_broken: str = "say"
 ) -> Classifier:
-    """Returns the classifier that a folder, --policy, --set and --on-broken name.
+    """Returns the classifier that a folder or a file, --policy, --set and --on-broken name.
 
     Raises:
         TaxtuneError: If there is none, or it cannot be so.
     """
     from taxtune.audit.watch import tell_broken
     from taxtune.classifier import load_classifier
+    from taxtune.classifier.cascading import load_cascade
     from taxtune.policies import Single
     from taxtune.recipe_file import parse_override
+    from taxtune.tuning.calibrate import CALIBRATION
 
     overrides = dict(map(parse_override, settings or ()))
-    classifier = load_classifier(
-        run,
-        calibrated=policy == "calibrated",
-        policy=Single() if policy == "direct" else None,
-        settings=overrides,
-    )
+    if run.is_file():
+        classifier: Classifier = load_cascade(run, overrides)
+    else:
+        classifier = load_classifier(
+            run,
+            calibrated=policy == "calibrated",
+            policy=Single() if policy == "direct" else None,
+            settings=overrides,
+        )
+    if policy == "run" and classifier.guarantee is None and (run / CALIBRATION).exists():
+        note("the run is calibrated; --policy calibrated labels with the guarantee")
     if classifier.guarantee is not None:
         classifier.broken, classifier.deepest = tell_broken(run, on_broken)
     return classifier
@@ -395,6 +438,9 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
     if is_boxed:
         images = f"{labels['box'].notna().sum():,} boxes in {labels['photo'].nunique():,} photos"
     yield f"{images}: {', '.join(places) or 'none below the root'}"
+    if "source" in labels:
+        sources = labels["source"].value_counts()
+        yield f"labelled by: {', '.join(f'{name} {count:,}' for name, count in sources.items())}"
     if is_boxed:
         empty = (labels["box"].isna() & labels["failure"].isna()).sum()
         yield f"{empty:,} photos without a box are on the root, and nothing was asked about them"
@@ -422,7 +468,9 @@ def serve(
     classifier: Annotated[
         Path,
         typer.Argument(
-            metavar="RUN", help="The folder of a finished tuning run or of a saved classifier."
+            metavar="RUN|CALIBRATION",
+            help="The folder of a finished tuning run or of a saved classifier; or a calibration of "
+            "scores with a run.",
         ),
     ],
     port: Annotated[int, opt("Port; 0 takes a free one.", min=0, max=65535)] = 8000,

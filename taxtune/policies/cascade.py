@@ -1,9 +1,11 @@
 """Cascades: a classifier's scores label what they can, a model is asked about the other images.
 
-An image is on the deepest node u whose share of the scores reaches the first threshold. If that is
-as deep as wanted, the image is done. Any other one is asked about: of the model's answer the
-deepest node s counts whose share reaches the second threshold. Where u and s are on one path the
-deeper one is the label, and where they contradict each other their deepest common ancestor.
+An image is done if the deepest node whose share of the scores reaches the first threshold is as deep
+as wanted: that is its node u. Any other one is asked about, and has as u the deepest node with a
+share of at least 0.9 as well: a low first threshold says what is done, and would else let in groups
+that no answer can correct (benchmarks/cascade.py). Of the model's answer the deepest node s counts
+whose share reaches the second threshold. Where u and s are on one path the deeper one is the label,
+and where they contradict each other their deepest common ancestor.
 
 Each source has a threshold of its own: shares of scores and of answers are no common scale, and one
 threshold for both loses (benchmarks/cascade.py). Pairs of thresholds are tested by learn-then-test
@@ -30,6 +32,7 @@ from taxtune.taxonomy import Taxonomy
 __all__ = [
     "FIRST",
     "PricePoint",
+    "end_shares",
     "join_nodes",
     "known_first",
     "level_of_each",
@@ -39,7 +42,9 @@ __all__ = [
 
 #: The first thresholds, the cheapest first; None is the model alone. They are fixed before an image
 #: is seen, and few, since each takes a part of the level.
-FIRST: tuple[float | None, ...] = (0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999, 0.9999, None)
+FIRST: tuple[float | None, ...] = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, None)
+#: The share of the scores that a node needs at least where an image is asked about.
+_ABOVE = 0.9
 #: The thresholds of the scores alone.
 _ALONE = THRESHOLDS[::5]
 _FOLDS = 5
@@ -57,7 +62,9 @@ class PricePoint:
         hr: Mean hR, likewise.
         wrong: Share of the labels that are wrong, likewise; None if there are none.
         level: What the images say of the thresholds, which were chosen on them.
-        gains: How much hR is gained by asking, on average, by the depth of u, from 0 on.
+        gains: How much hR is gained by asking, by the depth of u, from 0 on, where the likeliest
+            leaf has no share; by least squares.
+        slope: How much more is gained per share of the likeliest leaf.
     """
 
     first: float | None
@@ -67,7 +74,17 @@ class PricePoint:
     hr: float
     wrong: float | None
     level: ThresholdLevel
-    gains: tuple[float, ...]
+    gains: tuple[float, ...] = ()
+    slope: float = 0.0
+
+    def gain(self, depth: int, share: float) -> float:
+        """Returns the hR that asking gains on average.
+
+        Args:
+            depth: The depth of u.
+            share: The share of the likeliest leaf, the end of the path of the scores.
+        """
+        return self.gains[depth] + self.slope * share
 
     @property
     def kept(self) -> bool:
@@ -161,7 +178,8 @@ def price_list(
         labelled = Labelled(taxonomy, np.array(rows), truth)
         columns.append(_Column(first, asked, unasked, thresholds, labelled))
     each = replace(promise, confidence_level=level_of_each(promise))
-    return tuple(_point(column, each, groups) for column in columns)
+    ends = end_shares(scores)
+    return tuple(_point(column, each, groups, ends) for column in columns)
 
 
 def wanted_nodes(taxonomy: Taxonomy, rank: str | None) -> BoolArray:
@@ -178,7 +196,8 @@ def known_first(
     if first is None:
         return scores.nodes[:, 0], np.ones(len(scores.nodes), dtype=bool)
     nodes = _at(scores, first)
-    return nodes, ~wanted[nodes]
+    asked = ~wanted[nodes]
+    return np.where(asked, _at(scores, max(first, _ABOVE)), nodes), asked
 
 
 def level_of_each(promise: RiskGuarantee) -> float:
@@ -192,7 +211,13 @@ def level_of_each(promise: RiskGuarantee) -> float:
     return 1 - (1 - promise.confidence_level) / (len(FIRST) + 1)
 
 
-def _point(column: _Column, promise: RiskGuarantee, groups: Groups) -> PricePoint:
+def end_shares(scores: Paths) -> FloatArray:
+    """Returns the share of the end of each path, the likeliest leaf where scores are of leaves, (n,)."""
+    ends = (scores.nodes >= 0).sum(axis=1) - 1
+    return scores.at(ends)[1]
+
+
+def _point(column: _Column, promise: RiskGuarantee, groups: Groups, ends: FloatArray) -> PricePoint:
     """Returns the least cautious pair of a column that keeps a promise."""
     tested = column.test(promise, groups)
     row = max(_last_kept(tested, promise), 0)
@@ -206,6 +231,7 @@ def _point(column: _Column, promise: RiskGuarantee, groups: Groups) -> PricePoin
     hp, hr, wrong = _cross_fitted(column, promise, groups)
     needed = column.thresholds[row]
     is_alone = column.unasked is None
+    gains, slope = _gains(column, labelled.placed[row], ends)
     return PricePoint(
         first=needed if is_alone else column.first,
         second=None if is_alone else needed,
@@ -214,7 +240,8 @@ def _point(column: _Column, promise: RiskGuarantee, groups: Groups) -> PricePoin
         hr=hr,
         wrong=wrong,
         level=level,
-        gains=() if column.unasked is None else _gains(column, labelled.placed[row]),
+        gains=gains,
+        slope=slope,
     )
 
 
@@ -245,21 +272,24 @@ def _cross_fitted(
     return means[0], means[1], float(wrong / given) if given else None
 
 
-def _gains(column: _Column, joined: IntArray) -> tuple[float, ...]:
-    """Returns the mean gain of hR by asking, by the depth of what is known before."""
+def _gains(
+    column: _Column, joined: IntArray, shares: FloatArray
+) -> tuple[tuple[float, ...], float]:
+    """Returns the gains and the slope of a point by its labels and the likeliest leaves' shares."""
     tree, target = column.labelled.taxonomy, column.labelled.target
-    before = column.unasked
-    if before is None or not column.asked.any():
-        return ()
+    asked, before = column.asked, column.unasked
+    depths = np.arange(tree.height + 1)
+    if before is None or not asked.any():
+        return (0.0,) * len(depths), 0.0
     gain: FloatArray = precision_recall(tree, joined, target)[1]
-    gain = (gain - precision_recall(tree, before, target)[1])[column.asked]
-    depths = tree.depth[before[column.asked]]
-    usual = float(gain.mean())
-    gains = []
-    for depth in range(tree.height + 1):
-        own = gain[depths == depth]
-        gains.append(float(own.mean()) if own.size else usual)
-    return tuple(gains)
+    gain = (gain - precision_recall(tree, before, target)[1])[asked]
+    shares = shares[asked]
+    is_depth = tree.depth[before[asked]][:, np.newaxis] == depths
+    known = np.column_stack([is_depth, shares]).astype(np.float64)
+    *gains, slope = np.linalg.lstsq(known, gain)[0].tolist()
+    usual = float(gain.mean() - slope * shares.mean())
+    seen = is_depth.any(axis=0)
+    return tuple(np.where(seen, gains, usual).tolist()), slope
 
 
 def _at(paths: Paths, needed: float) -> IntArray:

@@ -50,8 +50,8 @@ def price_table(cascade: Cascade, notes: list[str]) -> Table:
                 "first": point.first,
                 "second": point.second,
                 **costs,
-                "hR": point.hr,
-                _WRONG: None if point.wrong is None else 100 * point.wrong,
+                "hR": point.hr if point.kept else None,
+                _WRONG: 100 * point.wrong if point.kept and point.wrong is not None else None,
                 "risk at most": level.bound if cascade.promise == "hp" else level.labels_bound,
                 "verdict": verdict if point.kept else "",
             }
@@ -69,15 +69,18 @@ def draw_prices(cascade: Cascade) -> Figure:
     x = np.array([100 * point.asked for point in cascade.points])
     y = np.array([point.hr for point in cascade.points])
     kept = np.array([point.kept for point in cascade.points])
-    axes.plot(x, y, color=FAINT, lw=1.2, zorder=1)
+    low, high = padded(y[kept].tolist() or y.tolist())
+    y[~kept] = low  # of thresholds that are not kept there are no labels
+    axes.plot(x[kept], y[kept], color=FAINT, lw=1.2, zorder=1)
     axes.scatter(x[kept], y[kept], s=42, color=CYCLE[0], zorder=3, label="the promise is kept")
-    axes.scatter(x[~kept], y[~kept], s=42, color=PAPER, edgecolor=GREY, label="it is not")
+    hollow = axes.scatter(x[~kept], y[~kept], s=42, color=PAPER, edgecolor=GREY, label="it is not")
+    hollow.set(clip_on=False, zorder=3)
     if cascade.place is not None:
         chosen = cascade.place
         ring = axes.scatter(x[chosen], y[chosen], s=160, edgecolor=INK, label="chosen")
         ring.set_facecolor("none")
     axes.set_xlim(-4, 104)
-    axes.set_ylim(*padded(y.tolist()))
+    axes.set_ylim(low, high)
     axes.grid(color=FAINT, lw=0.5)
     axes.set_axisbelow(True)
     costs = _costs(0.01, cascade.samples, cascade.call, cascade.concurrency)
@@ -96,15 +99,13 @@ def draw_prices(cascade: Cascade) -> Figure:
 
 def _shown(cascade: Cascade) -> list[PricePoint]:
     """Returns the points of the table, the chosen one among them."""
-    alone, *others, last = cascade.points
-    by_share = {round(100 * point.asked): point for point in others}
-    between = list(by_share.values())
-    places = np.linspace(0, len(between) - 1, min(_BETWEEN, len(between))).round()
-    shown = [alone, *(between[int(place)] for place in places), last]
-    if cascade.place is not None and cascade.chosen not in shown:
-        nearest = min(shown[1:-1], key=lambda point: abs(point.asked - cascade.chosen.asked))
-        shown[shown.index(nearest)] = cascade.chosen
-    return [point for point in cascade.points if point in shown]
+    alone, *between, last = cascade.points
+    chosen = None if cascade.place is None else cascade.chosen
+    while len(between) > _BETWEEN:
+        gaps = np.diff([point.asked for point in (*between, last)])
+        gaps[[point is chosen for point in between]] = 1.0
+        del between[int(gaps.argmin())]  # the next one asks about nearly as many images
+    return [alone, *between, last]
 
 
 def _costs(asked: float, samples: int, call: CallCost, concurrency: int) -> dict[str, Any]:

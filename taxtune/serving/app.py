@@ -28,14 +28,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from taxtune.classifier.cascading import CascadeClassifier
+from taxtune.classifier.classifier import Classification, Classifier
 from taxtune.errors import DataError, ModelError
 from taxtune.policies import Posterior
 from taxtune.serving.pyfunc import MAX_BYTES, ServedClassifier
 
 if TYPE_CHECKING:
     from starlette.middleware.base import RequestResponseEndpoint
-
-    from taxtune.classifier import Classifier
 
 __all__ = ["make_app"]
 
@@ -46,8 +46,8 @@ _MAX_REQUEST = MAX_BYTES * 4 // 3 + 1024**2
 _MOST_AT_ONCE = 3 * _MAX_REQUEST
 #: Images in a request.
 _MAX_IMAGES = 1000
-#: Commas and brackets in the JSON of a request; a data: address takes two.
-_MAX_VALUES = 2010
+#: Commas and brackets in the JSON of a request; a data: address takes two, a score one.
+_MAX_VALUES = 20_000
 _TYPES = "Send an image (Content-Type: image/jpeg, image/png, ...) or JSON (application/json)."
 _FORM = (
     'The JSON must be {"inputs": [IMAGE, ...]} or {"dataframe_records": [{"image": IMAGE, '
@@ -109,7 +109,9 @@ class _Row(BaseModel):
     """An image with what is known of it."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, str | int | float | list[str] | None] = Field(init=False)
+    __pydantic_extra__: dict[str, str | int | float | list[str] | dict[str, float] | None] = Field(
+        init=False
+    )
     image: str
 
 
@@ -280,6 +282,7 @@ def _page(classifier: Classifier, address: str) -> tuple[str, str]:
         nodes=len(tree) - 1,
         root=tree.labels[tree.root],
         confidence=_confidence(classifier),
+        scores=_scores(classifier),
         guarantee=classifier.guarantee,
         broken=classifier.broken,
         of_boxes=classifier.boxes is not None,
@@ -312,6 +315,16 @@ def _confidence(classifier: Classifier) -> str:
             "images went as deep."
         )
     return "Not known: nothing was judged with this classifier."
+
+
+def _scores(classifier: Classifier) -> str:
+    """Returns the fate of photos without scores, in two sentences of the page; "" for a run."""
+    if not isinstance(classifier, CascadeClassifier) or classifier.cascade.chosen.first is None:
+        return ""
+    how = "they get no label"
+    if classifier.is_asked(Classification("")):
+        how = "the model alone labels them"
+    return f"Photos on this page have none: {how}. A program sends the score of each label."
 
 
 def _hash(text: str) -> str:

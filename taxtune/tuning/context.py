@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from taxtune.answers.classifier_scores import read_scores
+from taxtune.answers.classifier_scores import Scores, read_scores
 from taxtune.data import Example
 from taxtune.data.context import CANDIDATES, Variable, candidate, make_variables, values_of
 from taxtune.data.names import match_names
@@ -89,7 +89,7 @@ def candidates_of(
     """Returns the candidates of images, best first, by the images' names, for those with scores.
 
     Args:
-        source: A classifier's scores, as `read_scores` takes them.
+        source: A classifier's scores, or what `read_scores` takes.
         taxonomy: The label tree, which names them.
         images: What the images are called; see `match_names` for what they may be called in the
             file.
@@ -98,7 +98,7 @@ def candidates_of(
     Raises:
         DataError: If the scores cannot be read, or are of other images.
     """
-    scores = read_scores(source, taxonomy)
+    scores = source if isinstance(source, Scores) else read_scores(source, taxonomy)
     rows = {name: row for row, name in enumerate(scores.images)}
     meant = match_names(images, rows)
     found: dict[str, list[str]] = {}

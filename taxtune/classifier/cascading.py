@@ -1,0 +1,229 @@
+"""A cascade that labels images: by their scores where these say enough, else with a run's winner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taxtune.answers.classifier_scores import Columns, Scores, few, read_scores
+from taxtune.answers.records import Source
+from taxtune.classifier.cascade import Cascade
+from taxtune.classifier.classifier import Classification, Classifier, name_of
+from taxtune.classifier.labels import SCORES, UNPAID
+from taxtune.classifier.loading import load_classifier, policy_of
+from taxtune.classifier.scores import NO_SCORES, ScoreCalibration, place_images, scored_paths
+from taxtune.data.context import CANDIDATES
+from taxtune.data.names import match_names
+from taxtune.errors import DataError
+from taxtune.models import AnswerStore
+from taxtune.policies import RiskGuarantee
+from taxtune.policies.cascade import PricePoint, join_nodes, wanted_nodes
+from taxtune.policies.paths import BoolArray
+from taxtune.tables import read_text
+from taxtune.tuning.context import candidates_of
+from taxtune.tuning.thresholds import recorded_paths
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CascadeClassifier", "load_cascade", "read_calibrated"]
+
+_ROUNDING = 1e-9  # 0.3 is enough for three times 0.1
+
+
+@dataclass(repr=False, kw_only=True)
+class CascadeClassifier(Classifier):
+    """A classifier whose model is asked only about images whose scores do not say enough.
+
+    An image without scores is labelled by the model alone where that keeps the promise.
+
+    Attributes:
+        cascade: The calibration.
+        budget: US dollars that answers may still cost; None for what they cost.
+    """
+
+    cascade: Cascade
+    budget: float | None = None
+
+    @cached_property
+    def _wanted(self) -> BoolArray:
+        return wanted_nodes(self.taxonomy, self.cascade.wanted)
+
+    @cached_property
+    def _can_change(self) -> bool:
+        """Whether an answer can change a label."""
+        needed = self.cascade.chosen.second
+        if needed is None or self.policy.threshold is not None or self.reliability is None:
+            return needed is not None
+        depths = range(1, self.taxonomy.height + 1)
+        return any(self.reliability.confidences(depth)[1] >= needed for depth in depths)
+
+    def _point(self, known: Classification) -> PricePoint:
+        return self.cascade.points[-1] if known.placed is None else self.cascade.chosen
+
+    def is_asked(self, known: Classification) -> bool:
+        """Tells whether the model is asked about an image with such a label by its scores."""
+        if known.placed is None:
+            return self.cascade.chosen.second is not None and self.cascade.points[-1].kept
+        return self._can_change and not self._wanted[known.placed.node]
+
+    def _gain(self, known: Classification) -> float:
+        """Returns the mean gain in hR by an answer, -inf for an image that is not asked about."""
+        if not self.is_asked(known):
+            return -np.inf
+        return self._point(known).gains[max(len(known.path) - 1, 0)]
+
+    def with_scores(
+        self, images: pd.DataFrame, source: Source | None, columns: Columns | None = None
+    ) -> pd.DataFrame:
+        """Returns images with their labels by scores, those first where an answer may gain most.
+
+        Args:
+            images: A table with a column `image`.
+            source: The scores, as `read_scores` takes them; None for none.
+            columns: Those of "image", "label" and "score" that cannot be told.
+
+        Raises:
+            DataError: If the scores cannot be read, or are of other images.
+        """
+        if "source" in images:
+            raise DataError("The images have a column 'source' already.", remedy="Rename it.")
+        keys = images["image"].map(name_of)
+        names = keys.tolist()
+        known = {name: Classification(name, failure=NO_SCORES, source="") for name in names}
+        candidates: dict[str, list[str]] = {}
+        if source is not None:
+            scores = read_scores(source, self.taxonomy, columns)
+            known |= self._by_scores(scores, names)
+            if self.top is not None:
+                candidates = candidates_of(scores, self.taxonomy, names, self.top)
+        listed = images.assign(**{SCORES: keys.map(known)})
+        if self.top is not None:
+            listed[CANDIDATES] = [candidates.get(name, []) for name in names]
+        gains = [self._gain(label) for label in listed[SCORES]]
+        return listed.iloc[np.argsort(np.negative(gains), kind="stable")]
+
+    def _by_scores(self, scores: Scores, names: list[str]) -> dict[str, Classification]:
+        """Returns the labels of images with scores by the first threshold, by the images' names."""
+        meant = match_names(names, scores.images)
+        if not meant:
+            raise DataError("None of the images has scores.", value=few(scores.images))
+        first = self.cascade.chosen.first
+        if first is None:
+            return {}
+        paths = scored_paths(self.taxonomy, scores, self.cascade.labels)
+        labels = place_images(self.taxonomy, scores, paths, paths.depths(first))
+        rows = {label.image: replace(label, source="scores") for label in labels}
+        return {name: replace(rows[other], image=name) for name, other in meant.items()}
+
+    def classify(self, images: Any, store: AnswerStore | None = None) -> list[Classification]:
+        """Places images on the tree, in the order given; see `Classifier.classify`.
+
+        Args:
+            images: A table as `with_scores` returns it, or with a column `image` and the score of
+                each label, where there are any, in a column `scores`.
+            store: Where answers are kept and looked for first.
+        """
+        if SCORES not in images:
+            pairs = zip(images["image"], images.get("scores", ()), strict=False)
+            given = {name_of(image): own for image, own in pairs if isinstance(own, Mapping)}
+            rows = [{**own, "image": name} for name, own in given.items()]
+            images = self.with_scores(images.reset_index(drop=True), rows or None).sort_index()
+        labels = images[SCORES].tolist()
+        waiting = [i for i, known in enumerate(labels) if self.is_asked(known)]
+        while asked := waiting[: self._affordable(len(waiting))]:
+            answers = super().classify(images.iloc[asked], store)
+            for i, found in zip(asked, answers, strict=True):
+                labels[i] = self._joined(labels[i], found)
+            if self.budget is not None:
+                self.budget -= sum(found.usd for found in answers)
+            waiting = waiting[len(asked) :]
+        for i in waiting:
+            labels[i] = replace(labels[i], failure=UNPAID)
+        return [label.up_to(self.deepest, self.taxonomy) for label in labels]
+
+    def _affordable(self, images: int) -> int:
+        """Returns about how many of so many images the budget is enough for."""
+        if self.budget is None:
+            return images
+        if not self.cascade.call.usd:
+            message = "What a call costs is not known, or it costs nothing."
+            raise DataError(message, remedy="Leave out --budget.")
+        price = self.cascade.call.usd * self.cascade.samples
+        return max(int(self.budget / price + _ROUNDING), 0)
+
+    def _joined(self, known: Classification, found: Classification) -> Classification:
+        """Returns the label of an image by its scores and an answer, as `price_list` tests it."""
+        if found.placed is None:
+            return replace(known, failure=found.failure, again=found.again, cut=found.cut)
+        tree = self.taxonomy
+        paths = recorded_paths(tree, [found.placed], self.reliability)
+        (depth,) = paths.depths(self._point(known).second or 1.0)
+        ends = {"model": int(paths.nodes[0, depth])}
+        if known.placed is not None:
+            ends["scores"] = known.placed.node
+        (node,) = join_nodes(tree, [ends.get("scores", tree.root)], [ends["model"]]).tolist()
+        supporting = [name for name, end in ends.items() if tree.is_ancestor(node, end)]
+        steps = []
+        for both in zip_longest(known.path, found.path[: depth + 1]):
+            given = [step for step in both if step is not None]
+            steps.append(max(given, key=lambda step: step.confidence or 0.0))
+        placed = replace(
+            found.placed,
+            node=node,
+            placement="/".join(tree.path(node)),
+            off_tree=found.off_tree and node == tree.root,
+            not_subject=found.not_subject and node == tree.root,
+            confidence=found.placement_confidence,
+            doubtful=found.placed.doubtful if "model" in supporting else None,
+            votes=(),
+            path=(),
+            probabilities=(),
+        )
+        path = tuple(steps[: tree.depth[node] + 1])
+        source = "both" if len(supporting) > 1 else supporting[0]
+        return replace(found, placed=placed, rank=tree.ranks[node], path=path, source=source)
+
+
+def read_calibrated(file: Path) -> Cascade | ScoreCalibration:
+    """Reads a calibration of scores, with a run or alone."""
+    text = read_text(file, error=DataError, what="calibration")
+    return Cascade.read(file) if '"taxtune cascade 1"' in text else ScoreCalibration.read(file)
+
+
+def load_cascade(file: Path, settings: Mapping[str, Any]) -> CascadeClassifier:
+    """Makes the classifier of a cascade; nothing is loaded yet.
+
+    Args:
+        file: The calibration.
+        settings: Other values of the recipe's keys, see `load_classifier`.
+
+    Raises:
+        DataError: If it cannot be read, nothing keeps its promise, or the run is another one now.
+    """
+    cascade = Cascade.read(file)
+    changes: dict[str, Any] = {"vlm.temperature": cascade.temperature}
+    if cascade.temperature is None:
+        changes = {}
+    # An answer is taken as far as the less cautious of the two takes it, and ended later.
+    needed = [point.second or 1.0 for point in (cascade.chosen, cascade.points[-1])]
+    policy = policy_of(cascade.policy, file).with_threshold(min(needed))
+    loaded = load_classifier(
+        file.parent / cascade.run, policy=policy, settings={**changes, **settings}
+    )
+    before = (cascade.template, cascade.tree.digest)
+    if (loaded.template, loaded.taxonomy.digest) != before:
+        raise DataError(
+            "The run has another template or another tree than when it was calibrated.",
+            file=file,
+            remedy="Calibrate it again: taxtune calibrate SCORES --then RUN.",
+        )
+    parts = {each.name: getattr(loaded, each.name) for each in fields(loaded)}
+    parts |= {"guarantee": RiskGuarantee.of(cascade), "boxes": None}
+    return CascadeClassifier(**parts, cascade=cascade)
