@@ -62,8 +62,8 @@ def cascade_of(sure, n=200):
     )
 
 
-@pytest.mark.parametrize("place", [0, 4, 8, 9, 10])
-def test_a_price_list_has_both_ends_the_chosen_and_six_that_ask_differently(place):
+@pytest.mark.parametrize("place", [0, 4, 7])
+def test_a_price_list_has_both_ends_and_six_points_between(place):
     cascade = replace(cascade_of(6.0), place=place)
     table = price_table(cascade, [])
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
@@ -73,8 +73,6 @@ def test_a_price_list_has_both_ends_the_chosen_and_six_that_ask_differently(plac
     assert [row["first"] for row in rows if row["verdict"] == "chosen"] == [
         cascade.points[place].first
     ]
-    left_out = {point.asked for point in cascade.points} - {share / 100 for share in shares}
-    assert not left_out or min(left_out) > 0.7
 
 
 def test_thresholds_that_are_not_kept_have_no_labels_to_show():
