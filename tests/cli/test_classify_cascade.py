@@ -251,7 +251,7 @@ def test_a_budget_is_spent_in_one_batch(here):
     with BatchServer(knows) as server:
         classify(here, server, "--batch", f"--budget={5.5 * price}", code=75)
         server.end()
-        done, rows = classify(here, server, "--resume", f"--budget={5.5 * price}")
+        _, rows = classify(here, server, "--resume", f"--budget={5.5 * price}")
         (batch,) = server.batches
         assert len(server.lines(batch)) == 5
     assert [row["failure"] for row in rows if row["failure"]] == [UNPAID] * 3
