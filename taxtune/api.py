@@ -26,6 +26,7 @@ from taxtune.thoughts import without_thoughts
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from taxtune.answers.classifier_scores import Columns
     from taxtune.answers.records import Source as Scores
     from taxtune.classifier.cascade import Cascade
     from taxtune.data.sources import Source
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     AnyTaxonomy = Taxonomy | str | Path | Mapping[str, Any]
     AnyModel = Model | Callable[..., Any] | str
+    Evidence = Literal["self_consistency", "posterior"]
 
 __all__ = [
     "calibrate",
@@ -380,7 +382,7 @@ def calibrate(
     *,
     risk: float,
     confidence_level: float | None = None,
-    policy: Literal["self_consistency", "posterior"] | None = None,
+    policy: Evidence | None = None,
     samples: int | None = None,
     data: Source | None = None,
     images: int = 500,
@@ -447,9 +449,9 @@ def calibrate_cascade(
     *,
     risk: float,
     confidence_level: float = 0.9,
-    policy: Literal["self_consistency", "posterior"] | None = None,
+    policy: Evidence | None = None,
     rank: str | None = None,
-    columns: Mapping[str, str | None] | None = None,
+    columns: Columns | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> Cascade:
@@ -484,7 +486,7 @@ def calibrate_cascade(
         confidence=confidence_level,
         kind=policy,
         wanted=rank,
-        columns=columns or {},
+        columns=columns,
         **options,
     )
     with shown_progress(progress):

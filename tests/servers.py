@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import socket
 import struct
 import sys
@@ -486,12 +487,12 @@ class BatchServer(OpenAIServer):
         return name
 
     def _reply(self, request):
-        path, _, query = request.path.removeprefix("/v1").partition("?")
+        path, _, query = request.path.partition("?")
         if path.endswith("/chat/completions"):
             return super()._reply(request)
         with self._lock:
             self.requests.append(request)
-            kind, *names = path.strip("/").split("/")
+            kind, *names = re.search("(?:files|batches).*", path)[0].split("/")
             if kind == "files" and request.method == "GET":
                 return Reply(body=self._files[names[0]])
             if kind == "files":

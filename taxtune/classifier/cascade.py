@@ -168,7 +168,7 @@ class CascadeRun(CalibrationRun):
     """
 
     scores: Source
-    columns: Columns = field(default_factory=dict)
+    columns: Columns | None = None
     wanted: str | None = None
     lacking: int = field(default=0, init=False)
 

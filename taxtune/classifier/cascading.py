@@ -22,6 +22,7 @@ from taxtune.data.context import CANDIDATES
 from taxtune.data.names import match_names
 from taxtune.errors import DataError
 from taxtune.models import AnswerStore
+from taxtune.models.batches import BatchModel
 from taxtune.policies import RiskGuarantee
 from taxtune.policies.cascade import PricePoint, end_shares, join_nodes, known_first, wanted_nodes
 from taxtune.policies.paths import BoolArray
@@ -145,9 +146,12 @@ class CascadeClassifier(Classifier):
             answers = super().classify(images.iloc[asked], store)
             for i, found in zip(asked, answers, strict=True):
                 labels[i] = self._joined(labels[i], found)
+            spent = sum(found.usd for found in answers)
             if self.budget is not None:
-                self.budget -= sum(found.usd for found in answers)
+                self.budget -= spent
             waiting = waiting[len(asked) :]
+            if spent and isinstance(self.model, BatchModel):
+                break  # the rest of a budget would be spent in the batch of another day
         for i in waiting:
             labels[i] = replace(labels[i], failure=UNPAID)
         return [label.up_to(self.deepest, self.taxonomy) for label in labels]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from taxtune.cli.cascade import calibrate_cascade, check_outputs, print_shares
+from taxtune.cli.cascade import calibrate_cascade
 from taxtune.cli.classifier_scores import (
     ImageColumnOption,
     LabelColumnOption,
@@ -146,7 +146,8 @@ def calibrate(
     smallest threshold that keeps the risk on new images of the same kind is chosen and written to
     calibration.json in the run's folder. Answers are kept, so the same command continues after an
     interruption. Of a classifier's scores a threshold of their sum is chosen, on images whose
-    labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images.
+    labels --truth gives; `taxtune classify CALIBRATION SCORES` then labels new images. With --then RUN
+    the run is asked where scores do not say enough: both thresholds have one guarantee, and a list of prices.
     """
     from taxtune.audit.watch import read_added
     from taxtune.classifier.cascade import CascadeRun
@@ -183,13 +184,10 @@ def calibrate(
             _calibrate_run(work, as_json=as_json)
         return
     refuse_options(context, _FOR_SCORES_ALONE, _SCORES_ALONE)
-    check_outputs(out or _OUT, force=force)
     both = CascadeRun(folder=then, scores=run, columns=columns_of(context), wanted=rank, **asked)
     _note_cost(both)
-    if dry_run:
-        print_shares(both)
-    else:
-        calibrate_cascade(both, out or _OUT, budget, hr, as_json=as_json)
+    flags = {"dry_run": dry_run, "force": force, "as_json": as_json}
+    calibrate_cascade(both, out or _OUT, budget, hr, **flags)
 
 
 def _calibrate_run(work: CalibrationRun, *, as_json: bool) -> None:
@@ -205,12 +203,12 @@ def _note_cost(work: CalibrationRun) -> None:
     samples = work.policy.samples
     each = "1 answer" if samples == 1 else f"{samples} answers"
     images = f"{len(work.examples):,} images ({work.described})"
-    text = f"{images} × {each} = {calls:,} VLM calls, {stored:,} of them in the store; "
-    text += f"at least {work.needed:,} "
+    text = f"{images} × {each} = {calls:,} VLM calls, {stored:,} of them in the store"
+    if work.call.usd:
+        text += f", the others for about ${(calls - stored) * work.call.usd:.2f}"
+    text += f"; at least {work.needed:,} "
     text += "images" if work.groups.single else f"of {len(work.groups):,} groups"
-    usd = work.call.usd
-    price = f", for about ${(calls - stored) * usd:.2f}" if usd else ""
-    note(f"{text} are needed{price}")
+    note(f"{text} are needed")
 
 
 def _print(calibration: Calibration, *, as_json: bool) -> None:

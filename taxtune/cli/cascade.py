@@ -13,36 +13,32 @@ from taxtune.progress import note
 
 if TYPE_CHECKING:
     from taxtune.classifier.cascade import Cascade, CascadeRun
+    from taxtune.report.output import Table
 
-__all__ = ["calibrate_cascade", "check_outputs", "print_shares"]
-
-_PICTURES = (".png", ".svg")
-
-
-def check_outputs(out: Path, *, force: bool) -> None:
-    """Raises a `TaxtuneError` if the calibration, or its picture, cannot be written."""
-    from taxtune.atomic import check_folder
-
-    for file in (out, *map(out.with_suffix, _PICTURES)):
-        refuse_existing(file, force=force)
-    check_folder(out.parent)
-
-
-def print_shares(work: CascadeRun) -> None:
-    """Prints the cost of first thresholds, which scores tell."""
-    from taxtune.report.output import StudyReport, publish
-    from taxtune.report.prices import share_table
-
-    publish(StudyReport("calibrate", "", {}, (share_table(work),)), out=None, as_json=False)
+__all__ = ["calibrate_cascade"]
 
 
 def calibrate_cascade(
-    work: CascadeRun, out: Path, budget: float | None, hr: float | None, *, as_json: bool
+    work: CascadeRun,
+    out: Path,
+    budget: float | None,
+    hr: float | None,
+    *,
+    dry_run: bool,
+    force: bool,
+    as_json: bool,
 ) -> None:
-    """Calibrates scores and a run, writes the calibration with its picture, and prints it."""
+    """Calibrates scores and a run and prints their prices; in a dry run those that scores tell."""
+    from taxtune.atomic import check_folder
     from taxtune.report.drawing import save_figure
-    from taxtune.report.prices import draw_prices
+    from taxtune.report.prices import draw_prices, share_table
 
+    if dry_run:
+        _publish(share_table(work))
+        return
+    for suffix in (out.suffix, ".png", ".svg"):
+        refuse_existing(out.with_suffix(suffix), force=force)
+    check_folder(out.parent)
     usual = work.cascade()
     note_arbiter(work.asker.mapper)
     cascade = usual.choose(budget=budget, hr=hr)
@@ -51,13 +47,20 @@ def calibrate_cascade(
     if as_json:
         print_json({**asdict(cascade), "taxonomy": cascade.tree.digest})
     else:
-        _print(cascade, is_needless=usual.place == 0)
+        _print(cascade)
+        if usual.place == 0:
+            print("The model adds nothing at this promise: the scores alone are as good.")
     note(f"written to {out}, the picture to {out.with_suffix('.png')}")
 
 
-def _print(cascade: Cascade, *, is_needless: bool) -> None:
-    from taxtune.policies.risk import how_sure
+def _publish(table: Table) -> None:
     from taxtune.report.output import StudyReport, publish
+
+    publish(StudyReport("calibrate", "", {}, (table,)), out=None, as_json=False)
+
+
+def _print(cascade: Cascade) -> None:
+    from taxtune.policies.risk import how_sure
     from taxtune.report.prices import price_table
 
     sure = how_sure(cascade.confidence_level)
@@ -66,10 +69,7 @@ def _print(cascade: Cascade, *, is_needless: bool) -> None:
         "Thresholds that are chosen on other images give hR and the labels wrong. What the risk is "
         f"at most holds for all rows together, {sure}.",
     ]
-    report = StudyReport("calibrate", "", {}, (price_table(cascade, notes),))
-    publish(report, out=None, as_json=False)
-    if is_needless:
-        print("The model adds nothing at this promise: the scores alone are as good.")
+    _publish(price_table(cascade, notes))
     levels = [point.level for point in cascade.points]
     if cascade.place is None:
         print(guarantee(cascade, "", None, levels, more=", or a better template"))
@@ -77,6 +77,6 @@ def _print(cascade: Cascade, *, is_needless: bool) -> None:
     point = cascade.chosen
     needs = {"of the scores": point.first, "of the model's answers": point.second}
     shares = [f"{share:.4g} {source}" for source, share in needs.items() if share is not None]
-    cost = f"asking about {100 * point.asked:.1f} % of the images and "
+    cost = f"asking about {100 * point.asked:.1f} % of the images and " if point.asked else ""
     chosen = replace(point.level, hr=point.hr)
     print(guarantee(cascade, " or ".join(shares), chosen, levels, cost=cost))

@@ -258,7 +258,9 @@ def _labels(
     if isinstance(classifier, CascadeClassifier):
         asked = sum(map(classifier.is_asked, listed[SCORES]))
         unknown = sum(known.placed is None for known in listed[SCORES])
-        plan = f"{asked:,} of {plan} are asked about; {unknown:,} have no scores that count"
+        plan = f"{asked:,} of {plan} are asked about"
+        if unknown:
+            plan += f"; {unknown:,} have no scores that count"
     if classifier.has_boxes(listed):
         asked = int(listed["box"].count())
         plan = f"{asked:,} boxes in {listed['photo'].nunique():,} photos"

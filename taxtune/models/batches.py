@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,12 @@ from taxtune.models.api import ApiModel, Completion
 from taxtune.models.api_errors import classify, load_litellm
 from taxtune.models.ask import answer_key
 from taxtune.models.base import CallError, Failure, Model, Reply, Request
-from taxtune.models.transport import guarded, responder
+from taxtune.models.transport import OF_FILES, guarded, responder
 
 __all__ = ["BatchModel", "in_batches"]
 
-# Those whose batches litellm lists, and whose batches are of OpenAI's chats.
-_PROVIDERS = ("openai", "azure", "hosted_vllm", "litellm_proxy", "xai")
+# Those of which litellm lists batches, and whose batches are as OpenAI's.
+_PROVIDERS = ("openai", "azure", "hosted_vllm", "litellm_proxy")
 # The most requests and bytes that OpenAI takes in a file.
 _REQUESTS = 50_000
 _BYTES = 200 * 10**6
@@ -74,8 +75,8 @@ class BatchModel(ApiModel):
         self._file = file
         self._gives = True
         self._given: set[str] = set()
-        self._submitted: set[str] = set()
-        self._responses: dict[str, tuple[int, Any]] = {}
+        # Of the requests in batches: status and body, None where the batch has not ended.
+        self._responses: dict[str, tuple[int, Any] | None] = {}
         self._lines: dict[str, bytes] = {}
         self._held = 0  # bytes
 
@@ -102,11 +103,9 @@ class BatchModel(ApiModel):
         """
         keys = [self._key_of(request) for request in requests]
         waiting = set(keys)
-        self._submitted = set()
         self._responses = {}
         for batch in self._batches_of(waiting):
-            self._submitted.update(batch.keys)
-            self._responses |= self._fetch(batch)
+            self._responses |= dict.fromkeys(batch.keys) | self._fetch(batch)
         for place, reply in super().stream(requests):
             if self._gives and reply is not _HELD:
                 yield place, reply
@@ -133,10 +132,10 @@ class BatchModel(ApiModel):
         """Returns the reply in a batch's response; `_HELD` where there is none, to be submitted."""
         key = self._key_of(request)
         response = self._responses.get(key)
-        if response is None and key in self._submitted:
-            return _HELD
         if response is not None:
             request = replace(request, image=None)
+        elif key in self._responses:
+            return _HELD
         status, reply = response or _UNREAD
         content = httpx.ByteStream(json.dumps(reply).encode())
         bodies: list[bytes] = []
@@ -298,6 +297,9 @@ def in_batches(model: Model, answers: Path | None, *, resume: bool = False) -> B
             value=model.identity.get("model"),
             remedy=f"Ask without --batch; in batches answer {', '.join(_PROVIDERS)}.",
         )
+    if find_spec(OF_FILES) is None:
+        message = "Batches need a later version of litellm."
+        raise ModelError(message, remedy="Install it: pip install --upgrade litellm")
     file = answers.with_name(f"{answers.stem}-batches.json")
     if resume and not file.exists():
         message = "Nothing was submitted here."

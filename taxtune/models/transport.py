@@ -10,9 +10,10 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from contextvars import ContextVar
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 import httpx
@@ -21,7 +22,10 @@ from taxtune.models.base import CallError, Fault
 from taxtune.models.bodies import readable
 from taxtune.models.calls import bounded
 
-__all__ = ["guarded", "install", "responder"]
+__all__ = ["OF_FILES", "guarded", "install", "responder"]
+
+#: The module of litellm that makes the clients of files and batches; older versions lack it.
+OF_FILES = "litellm.llms.openai.workload_identity"
 
 # Most bytes that are read of a reply, unpacked.
 _MOST_BYTES = 2**20
@@ -99,13 +103,12 @@ def guarded(
 def install(litellm: Any) -> None:
     """Lets litellm send through the transport, unless the program gave it a client of its own."""
     if getattr(litellm, "sync_transport", None) is None:
-        from litellm.llms.openai import workload_identity
-
         litellm.sync_transport = _Guard()
-        # Files and batches go through clients that take no transport.
-        workload_identity.OpenAIHTTPClient = partial(
-            httpx.Client, transport=litellm.sync_transport, follow_redirects=True
-        )
+        with suppress(ImportError):  # files and batches go through clients that take no transport
+            clients = import_module(OF_FILES)
+            clients.OpenAIHTTPClient = partial(  # type: ignore[attr-defined]
+                httpx.Client, transport=litellm.sync_transport, follow_redirects=True
+            )
     if litellm.client_session is None:
         litellm.client_session = httpx.Client(
             transport=litellm.sync_transport, follow_redirects=True

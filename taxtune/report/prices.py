@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taxtune.classifier.cascade import IMAGES, Cascade, CascadeRun
-from taxtune.policies.cascade import PricePoint
 from taxtune.report.drawing import CYCLE, FAINT, GREY, INK, PAPER, NamedPoint, name_points, padded
-from taxtune.report.output import Table
+from taxtune.report.output import Cell, Table
 from taxtune.tuning.costs import CallCost
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ _PER = f"for {IMAGES:,} images"
 _ASKED = "asked, %"
 _WRONG = "labels wrong, %"
 _DIGITS = {"first": 4, "second": 4, _ASKED: 1, "dollars": 2, "minutes": 1, _WRONG: 1}
-#: Rows between the scores alone and the model alone.
-_BETWEEN = 6
 
 
 def share_table(work: CascadeRun) -> Table:
@@ -37,25 +34,27 @@ def share_table(work: CascadeRun) -> Table:
 
 
 def price_table(cascade: Cascade, notes: list[str]) -> Table:
-    """Returns the scores alone, points between that ask differently often, and the model alone."""
+    """Returns the price list: the scores alone, points between, and the model alone."""
     rows = []
-    for point in _shown(cascade):
-        source = "model" if point.first is None else "both"
-        costs = _costs(point.asked, cascade.samples, cascade.call, cascade.concurrency)
+    for place, point in enumerate(cascade.points):
+        row: dict[str, Cell] = {"labels by": "both"}
+        if point.second is None:
+            row["labels by"] = "scores"
+        elif point.first is None:
+            row["labels by"] = "model"
+        row["first"] = point.first
+        row["second"] = point.second
+        row |= _costs(point.asked, cascade.samples, cascade.call, cascade.concurrency)
+        row["hR"] = point.hr if point.kept else None
+        wrong = point.wrong if point.kept else None
+        row[_WRONG] = None if wrong is None else 100 * wrong
         level = point.level
-        verdict = "chosen" if point is cascade.points[cascade.place or 0] else "kept"
-        rows.append(
-            {
-                "labels by": "scores" if point.second is None else source,
-                "first": point.first,
-                "second": point.second,
-                **costs,
-                "hR": point.hr if point.kept else None,
-                _WRONG: 100 * point.wrong if point.kept and point.wrong is not None else None,
-                "risk at most": level.bound if cascade.promise == "hp" else level.labels_bound,
-                "verdict": verdict if point.kept else "",
-            }
-        )
+        is_hp = cascade.promise == "hp"
+        row["risk at most"] = level.bound if is_hp else level.labels_bound
+        row["verdict"] = "kept" if point.kept else ""
+        if place == cascade.place:
+            row["verdict"] = "chosen"
+        rows.append(row)
     return Table.from_records("prices", f"Prices {_PER}", rows, digits=_DIGITS, notes=notes)
 
 
@@ -95,17 +94,6 @@ def draw_prices(cascade: Cascade) -> Figure:
     ends = [NamedPoint(x[0], y[0], "scores alone"), NamedPoint(x[-1], y[-1], "model alone")]
     name_points(axes, ends, list(zip(x, y, strict=True)))
     return figure
-
-
-def _shown(cascade: Cascade) -> list[PricePoint]:
-    """Returns the points of the table, the chosen one among them."""
-    alone, *between, last = cascade.points
-    chosen = None if cascade.place is None else cascade.chosen
-    while len(between) > _BETWEEN:
-        gaps = np.diff([point.asked for point in (*between, last)])
-        gaps[[point is chosen for point in between]] = 1.0
-        del between[int(gaps.argmin())]  # the next one asks about nearly as many images
-    return [alone, *between, last]
 
 
 def _costs(asked: float, samples: int, call: CallCost, concurrency: int) -> dict[str, Any]:

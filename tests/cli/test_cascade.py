@@ -88,7 +88,7 @@ def test_a_dry_run_tells_the_shares_that_scores_know_and_asks_nothing(here, serv
     assert len(server.chats) == before
     assert f"{IMAGES} images (photos.csv" in done.err
     assert f"= {IMAGES} VLM calls, 0 of them in the store" in done.err
-    assert "for about $" in done.err
+    assert "0 of them in the store, the others for about $" in done.err
     shares = {}
     for line in done.out.splitlines():
         cells = line.split()

@@ -246,6 +246,17 @@ def test_all_questions_are_one_batch(here):
     assert sources(rows)[VAGUE, "model"] == 4
 
 
+def test_a_budget_is_spent_in_one_batch(here):
+    price = json.loads((here / "calibration.json").read_text())["call"]["usd"]
+    with BatchServer(knows) as server:
+        classify(here, server, "--batch", f"--budget={5.5 * price}", code=75)
+        server.end()
+        _, rows = classify(here, server, "--resume", f"--budget={5.5 * price}")
+        (batch,) = server.batches
+        assert len(server.lines(batch)) == 5
+    assert [row["failure"] for row in rows if row["failure"]] == [UNPAID] * 3
+
+
 def test_photos_without_scores_are_labelled_by_the_model_alone_where_it_keeps_the_promise(here):
     write_scores(here / "new.csv", {"azure-101.png": SURE, "navy-101.png": VAGUE})
     with OpenAIServer(knows) as server:

@@ -72,6 +72,19 @@ def test_a_batch_is_submitted_fetched_later_and_forgotten(server, questions, fil
     assert not server.chats
 
 
+@pytest.mark.parametrize("name", ["azure/gpt-4o", "hosted_vllm/qwen", "litellm_proxy/gpt-4o"])
+def test_other_providers_of_the_protocol(server, questions, file, name, monkeypatch):
+    monkeypatch.setenv("AZURE_API_VERSION", "2024-10-21")
+    for key in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.setenv(key, servers.closed_api_base())
+    for _ in range(2):
+        with suppress(BatchPendingError), AnswerStore(file) as store:
+            replies = ask(in_batches(api_model(server, name), file), questions, store)
+        server.end()
+    assert len(texts(replies)) == 5
+    assert {request.headers["accept-encoding"] for request in server.requests} == {"gzip"}
+
+
 def test_a_line_is_what_a_live_call_sends_and_its_answer_is_that_of_the_live_model(
     server, questions, file
 ):
@@ -326,7 +339,7 @@ def test_files_go_to_the_agreed_server_alone(server, questions, file):
         assert not other.requests
 
 
-def test_what_cannot_be_asked_in_batches_is_told(server, file):
+def test_what_cannot_be_asked_in_batches_is_told(server, file, monkeypatch):
     with pytest.raises(ModelError, match=r"cannot be asked in batches.*without --batch"):
         in_batches(api_model(server, "groq/llama-3"), file)
     with pytest.raises(ModelError, match="cannot be asked in batches"):
@@ -335,6 +348,10 @@ def test_what_cannot_be_asked_in_batches_is_told(server, file):
         in_batches(api_model(server), file, resume=True)
     with pytest.raises(DataError, match="--out"):
         in_batches(api_model(server), None)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "find_spec", lambda name: None)
+        with pytest.raises(ModelError, match="later version of litellm"):
+            in_batches(api_model(server), file)
     file.with_name("answers-batches.json").write_text("[{}]")
     with pytest.raises(DataError, match=r"answers-batches\.json"):
         asked(server, [Request("a")], file)
