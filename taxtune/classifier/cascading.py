@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -24,7 +24,7 @@ from taxtune.errors import DataError
 from taxtune.models import AnswerStore
 from taxtune.models.batches import BatchModel
 from taxtune.policies import RiskGuarantee
-from taxtune.policies.cascade import PricePoint, join_nodes, wanted_nodes
+from taxtune.policies.cascade import PricePoint, end_shares, join_nodes, known_first, wanted_nodes
 from taxtune.policies.paths import BoolArray
 from taxtune.tables import read_text
 from taxtune.tuning.context import candidates_of
@@ -74,12 +74,6 @@ class CascadeClassifier(Classifier):
             return self.cascade.chosen.second is not None and self.cascade.points[-1].kept
         return self._can_change and not self._wanted[known.placed.node]
 
-    def _gain(self, known: Classification) -> float:
-        """Returns the mean gain in hR by an answer, -inf for an image that is not asked about."""
-        if not self.is_asked(known):
-            return -np.inf
-        return self._point(known).gains[max(len(known.path) - 1, 0)]
-
     def with_scores(
         self, images: pd.DataFrame, source: Source | None, columns: Columns | None = None
     ) -> pd.DataFrame:
@@ -98,30 +92,40 @@ class CascadeClassifier(Classifier):
         keys = images["image"].map(name_of)
         names = keys.tolist()
         known = {name: Classification(name, failure=NO_SCORES, source="") for name in names}
+        gains = dict.fromkeys(names, self.cascade.points[-1].gain(0, 0.0))
         candidates: dict[str, list[str]] = {}
         if source is not None:
             scores = read_scores(source, self.taxonomy, columns)
-            known |= self._by_scores(scores, names)
+            for label, share in self._by_scores(scores, names):
+                gains[label.image] = self.cascade.chosen.gain(len(label.path) - 1, share)
+                if self.cascade.chosen.first is not None:
+                    known[label.image] = label
             if self.top is not None:
                 candidates = candidates_of(scores, self.taxonomy, names, self.top)
         listed = images.assign(**{SCORES: keys.map(known)})
         if self.top is not None:
             listed[CANDIDATES] = [candidates.get(name, []) for name in names]
-        gains = [self._gain(label) for label in listed[SCORES]]
-        return listed.iloc[np.argsort(np.negative(gains), kind="stable")]
+        expected = [gains[name] if self.is_asked(known[name]) else -np.inf for name in names]
+        return listed.iloc[np.argsort(np.negative(expected), kind="stable")]
 
-    def _by_scores(self, scores: Scores, names: list[str]) -> dict[str, Classification]:
-        """Returns the labels of images with scores by the first threshold, by the images' names."""
+    def _by_scores(
+        self, scores: Scores, names: list[str]
+    ) -> Iterator[tuple[Classification, float]]:
+        """Yields the label of each image with scores, and the share of the likeliest leaf."""
+        tree = self.taxonomy
+        point = self.cascade.chosen
         meant = match_names(names, scores.images)
         if not meant:
             raise DataError("None of the images has scores.", value=few(scores.images))
-        first = self.cascade.chosen.first
-        if first is None:
-            return {}
-        paths = scored_paths(self.taxonomy, scores, self.cascade.labels)
-        labels = place_images(self.taxonomy, scores, paths, paths.depths(first))
-        rows = {label.image: replace(label, source="scores") for label in labels}
-        return {name: replace(rows[other], image=name) for name, other in meant.items()}
+        paths = scored_paths(tree, scores, self.cascade.labels)
+        nodes, _ = known_first(paths, point.first, self._wanted)
+        if point.first is not None and point.second is None:
+            nodes, _ = paths.at(paths.depths(point.first))
+        labels = place_images(tree, scores, paths, tree.depth[nodes])
+        rows = dict(zip(scores.images, zip(labels, end_shares(paths), strict=True), strict=True))
+        for name, other in meant.items():
+            label, share = rows[other]
+            yield replace(label, image=name, source="scores"), share
 
     def classify(self, images: Any, store: AnswerStore | None = None) -> list[Classification]:
         """Places images on the tree, in the order given; see `Classifier.classify`.
@@ -190,7 +194,8 @@ class CascadeClassifier(Classifier):
             path=(),
             probabilities=(),
         )
-        path = tuple(steps[: tree.depth[node] + 1])
+        length = 0 if placed.off_tree or placed.not_subject else tree.depth[node] + 1
+        path = tuple(steps[:length])
         source = "both" if len(supporting) > 1 else supporting[0]
         return replace(found, placed=placed, rank=tree.ranks[node], path=path, source=source)
 
