@@ -26,7 +26,6 @@ from taxtune.thoughts import without_thoughts
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from taxtune.answers.classifier_scores import Columns
     from taxtune.answers.records import Source as Scores
     from taxtune.classifier.cascade import Cascade
     from taxtune.data.sources import Source
@@ -451,7 +450,6 @@ def calibrate_cascade(
     confidence_level: float = 0.9,
     policy: Evidence | None = None,
     rank: str | None = None,
-    columns: Columns | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> Cascade:
@@ -465,10 +463,9 @@ def calibrate_cascade(
         policy: As in `calibrate`; the run's own where left out.
         rank: The rank, or the depth, at which scores say enough; a leaf where left out. Of labels
             it is also that from which on a node is one.
-        columns: Those of "image", "label" and "score" that cannot be told.
         progress: As in `tune`.
         **options: `data`, `samples`, `images`, `recipe`, `vlm`, `answers` and `promise` of
-            `calibrate`.
+            `calibrate`, and `columns` of `calibrate_scores`.
 
     Returns:
         The cascade: `points` (the price list), `chosen`, `choose` and `write`.
@@ -486,7 +483,6 @@ def calibrate_cascade(
         confidence=confidence_level,
         kind=policy,
         wanted=rank,
-        columns=columns,
         **options,
     )
     with shown_progress(progress):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +102,7 @@ class CascadeClassifier(Classifier):
             if self.top is not None:
                 candidates = candidates_of(scores, self.taxonomy, names, self.top)
         listed = images.assign(**{SCORES: keys.map(known)})
-        if self.top is not None:
+        if self.top is not None and (candidates or CANDIDATES not in images):
             listed[CANDIDATES] = [candidates.get(name, []) for name in names]
         expected = [gains[name] if self.is_asked(known[name]) else -np.inf for name in names]
         return listed.iloc[np.argsort(np.negative(expected), kind="stable")]
@@ -176,28 +175,24 @@ class CascadeClassifier(Classifier):
         ends = {"model": int(paths.nodes[0, depth])}
         if known.placed is not None:
             ends["scores"] = known.placed.node
-        (node,) = join_nodes(tree, [ends.get("scores", tree.root)], [ends["model"]]).tolist()
-        supporting = [name for name, end in ends.items() if tree.is_ancestor(node, end)]
-        steps = []
-        for both in zip_longest(known.path, found.path[: depth + 1]):
-            given = [step for step in both if step is not None]
-            steps.append(max(given, key=lambda step: step.confidence or 0.0))
+        (node,) = join_nodes(tree, [ends.get("scores", tree.root)], [ends["model"]])
+        labels = {}
+        for name, end in ends.items():
+            if tree.is_ancestor(node, end):
+                own = found if name == "model" else known
+                labels[name] = own.up_to(int(tree.depth[node]), tree)
+        label = max(labels.values(), key=lambda label: label.confidence or 0.0)
+        assert label.placed is not None
         placed = replace(
-            found.placed,
-            node=node,
-            placement="/".join(tree.path(node)),
-            off_tree=found.off_tree and node == tree.root,
-            not_subject=found.not_subject and node == tree.root,
-            confidence=found.placement_confidence,
-            doubtful=found.placed.doubtful if "model" in supporting else None,
+            label.placed,
+            answer=found.answer,
+            confidence=label.placement_confidence,
             votes=(),
             path=(),
             probabilities=(),
         )
-        length = 0 if placed.off_tree or placed.not_subject else tree.depth[node] + 1
-        path = tuple(steps[:length])
-        source = "both" if len(supporting) > 1 else supporting[0]
-        return replace(found, placed=placed, rank=tree.ranks[node], path=path, source=source)
+        source = "both" if len(labels) > 1 else next(iter(labels))
+        return replace(label, image=found.image, placed=placed, cut=found.cut, source=source)
 
 
 def read_calibrated(file: Path) -> Cascade | ScoreCalibration:

@@ -191,11 +191,11 @@ def label_images(
         write: Called with the rows of each batch as they come.
 
     Returns:
-        One row per image, in the order given: `COLUMNS`, the other columns of `images`, nodes (the
-        path with the confidence of each node), again (whether the image may get an answer later),
-        evidence (see `Classification`), and why the label should be reviewed: "not asked",
-        "failed", "not the subject", "off the tree", "cut off", "no label", "doubtful" (see
-        `Classification`), "unsure", or None.
+        One row per image, in the order given: `COLUMNS`, of a cascade the source, the other columns
+        of `images`, nodes (the path with the confidence of each node), again (whether the image may
+        get an answer later), evidence (see `Classification`), and why the label should be reviewed:
+        "not asked", "failed", "not the subject", "off the tree", "cut off", "no label", "doubtful"
+        (see `Classification`), "unsure", or None.
 
     Raises:
         ModelError: If the model cannot answer at all, or has stopped answering.

@@ -178,7 +178,7 @@ def classify(
     if out is not None:
         _write(labels, out)
         _write_joined(labels, out, classifier)
-    lacking = labels["failure"].notna().sum()
+    lacking = (labels["failure"].notna() & labels["placement"].notna()).sum()
     if calibration is not None and calibration.promise == "labels" and lacking:
         note(f"nothing is promised of the labels before {lacking:,} images more have an answer")
         classifier.guarantee = None
@@ -257,10 +257,10 @@ def _labels(
     plan = f"{asked:,} image{'' if asked == 1 else 's'}"
     if isinstance(classifier, CascadeClassifier):
         asked = sum(map(classifier.is_asked, listed[SCORES]))
-        unknown = sum(known.placed is None for known in listed[SCORES])
         plan = f"{asked:,} of {plan} are asked about"
-        if unknown:
-            plan += f"; {unknown:,} have no scores that count"
+        without = sum(known.placed is None for known in listed[SCORES])
+        if without and classifier.cascade.chosen.first is not None:
+            plan += f"; {without:,} have no scores"
     if classifier.has_boxes(listed):
         asked = int(listed["box"].count())
         plan = f"{asked:,} boxes in {listed['photo'].nunique():,} photos"
@@ -441,8 +441,8 @@ def _summary(labels: pd.DataFrame, classifier: Classifier, below: float) -> Iter
         images = f"{labels['box'].notna().sum():,} boxes in {labels['photo'].nunique():,} photos"
     yield f"{images}: {', '.join(places) or 'none below the root'}"
     if "source" in labels:
-        sources = labels["source"].value_counts()
-        yield f"labelled by: {', '.join(f'{name} {count:,}' for name, count in sources.items())}"
+        counts = labels["source"].value_counts().drop("", errors="ignore")
+        yield f"labelled by: {', '.join(f'{name} {count:,}' for name, count in counts.items())}"
     if is_boxed:
         empty = (labels["box"].isna() & labels["failure"].isna()).sum()
         yield f"{empty:,} photos without a box are on the root, and nothing was asked about them"

@@ -93,35 +93,6 @@ class PricePoint:
         return self.level.kept
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """Pairs of thresholds with one first threshold, or the scores alone.
-
-    Attributes:
-        first: The first threshold; None for the model alone, and for the scores alone.
-        asked: Which images are asked about, shape (n,).
-        unasked: The node that each image has as long as it is not asked about, shape (n,); None for
-            the scores alone.
-        thresholds: The thresholds that vary, the most cautious first.
-        labelled: The labels at each.
-    """
-
-    first: float | None
-    asked: BoolArray
-    unasked: IntArray | None
-    thresholds: Sequence[float]
-    labelled: Labelled
-
-    def test(
-        self, promise: RiskGuarantee, groups: Groups, images: BoolArray | None = None
-    ) -> Tested:
-        """Tests the pairs on all images, or on some."""
-        if images is None:
-            return self.labelled.test(promise, groups, self.unasked)
-        unasked = None if self.unasked is None else self.unasked[images]
-        return self.labelled.of_images(images).test(promise, groups, unasked)
-
-
 def join_nodes(taxonomy: Taxonomy, first: ArrayLike, second: ArrayLike) -> IntArray:
     """Returns the deeper of two nodes on one path, else their deepest common ancestor.
 
@@ -169,18 +140,22 @@ def price_list(
         alone: the least cautious one that is kept, or the most cautious one, which is not.
     """
     truth = np.asarray(target, dtype=np.int64)
-    nodes = np.array([_at(scores, needed) for needed in _ALONE])
-    asked = np.zeros(len(truth), dtype=bool)
-    columns = [_Column(None, asked, None, _ALONE, Labelled(taxonomy, nodes, truth))]
-    supported = [_at(answers, needed) for needed in thresholds]
-    for first in FIRST:
-        unasked, asked = known_first(scores, first, wanted)
-        rows = [np.where(asked, join_nodes(taxonomy, unasked, s), unasked) for s in supported]
-        labelled = Labelled(taxonomy, np.array(rows), truth)
-        columns.append(_Column(first, asked, unasked, thresholds, labelled))
     each = replace(promise, confidence_level=level_of_each(promise))
     ends = end_shares(scores)
-    return tuple(_point(column, each, groups, ends) for column in columns)
+    alone = np.array([_at(scores, needed) for needed in _ALONE])
+    labelled = Labelled(taxonomy, alone, truth, each, groups)
+    nobody = np.zeros(len(truth), dtype=bool)
+    points = [_point(None, nobody, _ALONE, labelled, ends)]
+    supported = [_at(answers, needed) for needed in thresholds]
+    for first in FIRST:
+        known, asked = known_first(scores, first, wanted)
+        pairs = []
+        for said in supported:
+            joined = join_nodes(taxonomy, known, said)
+            pairs.append(np.where(asked, joined, known))
+        labelled = replace(labelled, placed=np.array(pairs), instead=known)
+        points.append(_point(first, asked, thresholds, labelled, ends))
+    return tuple(points)
 
 
 def wanted_nodes(taxonomy: Taxonomy, rank: str | None) -> BoolArray:
@@ -218,29 +193,36 @@ def end_shares(scores: Paths) -> FloatArray:
     return scores.at(ends)[1]
 
 
-def _point(column: _Column, promise: RiskGuarantee, groups: Groups, ends: FloatArray) -> PricePoint:
-    """Returns the least cautious pair of a column that keeps a promise."""
-    tested = column.test(promise, groups)
-    row = max(_last_kept(tested, promise), 0)
-    labelled = column.labelled
-    (level,) = labelled.rows(slice(row, row + 1)).levels(
-        [column.thresholds[row]],
-        Tested(tested.by_loss[row : row + 1], tested.by_label[row : row + 1]),
-        promise,
-        groups,
-    )
-    hp, hr, wrong = _cross_fitted(column, promise, groups)
-    needed = column.thresholds[row]
-    is_alone = column.unasked is None
-    gains, slope = _gains(column, labelled.placed[row], ends)
+def _point(
+    first: float | None,
+    asked: BoolArray,
+    thresholds: Sequence[float],
+    labelled: Labelled,
+    ends: FloatArray,
+) -> PricePoint:
+    """Returns the least cautious of pairs with one first threshold that keeps a promise.
+
+    Args:
+        first: The first threshold.
+        asked: Which images are asked about, shape (n,).
+        thresholds: The thresholds that vary: the second one, or of the scores alone their own.
+        labelled: The labels at each; `instead` is None for the scores alone.
+        ends: See `end_shares`.
+    """
+    tested = labelled.test()
+    row = max(_last_kept(tested, labelled.promise), 0)
+    needed = thresholds[row]
+    is_alone = labelled.instead is None
+    hp, hr, wrong = _cross_fitted(labelled)
+    gains, slope = _gains(labelled, row, asked, ends)
     return PricePoint(
-        first=needed if is_alone else column.first,
+        first=needed if is_alone else first,
         second=None if is_alone else needed,
-        asked=float(column.asked.mean()),
+        asked=float(asked.mean()),
         hp=hp,
         hr=hr,
         wrong=wrong,
-        level=level,
+        level=labelled.level(row, needed, tested),
         gains=gains,
         slope=slope,
     )
@@ -248,43 +230,42 @@ def _point(column: _Column, promise: RiskGuarantee, groups: Groups, ends: FloatA
 
 def _last_kept(tested: Tested, promise: RiskGuarantee) -> int:
     """Returns the number of the last policy that is kept, -1 for none."""
-    return max((i for i, kept in enumerate(tested.kept(promise)) if kept), default=-1)
+    kept = [row for row, level in enumerate(tested.of(promise)) if level.kept]
+    return max(kept, default=-1)
 
 
-def _cross_fitted(
-    column: _Column, promise: RiskGuarantee, groups: Groups
-) -> tuple[float, float, float | None]:
-    """Returns hP, hR and the share of wrong labels, the threshold chosen on other images.
+def _cross_fitted(labelled: Labelled) -> tuple[float, float, float | None]:
+    """Returns hP, hR and the share of wrong labels, the policy chosen on other images.
 
     The i-th group is in fold i modulo 20. Where nothing is kept, the images are on the root.
     """
-    labelled = column.labelled
+    groups = labelled.groups
     folds = groups.numbers % _FOLDS
     nodes = np.full(len(folds), labelled.taxonomy.root)
     for fold in range(_FOLDS):
         own = folds == fold
-        others = Groups.of(groups.numbers[~own].astype(str).tolist())
-        row = _last_kept(column.test(promise, others, ~own), promise)
+        row = _last_kept(labelled.part(~own).test(), labelled.promise)
         if row >= 0:
             nodes[own] = labelled.placed[row, own]
     chosen = replace(labelled, placed=nodes[np.newaxis])
-    means = [float(groups.mean(values[0]).mean()) for values in chosen.scores()]
-    wrong, given = (groups.mean(values[0]).sum() for values in chosen.wrong(promise))
-    return means[0], means[1], float(wrong / given) if given else None
+    hp, hr = (groups.mean(values[0]).mean() for values in chosen.scores())
+    wrong, given = (groups.mean(values[0]).sum() for values in chosen.wrong())
+    return float(hp), float(hr), float(wrong / given) if given else None
 
 
 def _gains(
-    column: _Column, joined: IntArray, shares: FloatArray
+    labelled: Labelled, row: int, asked: BoolArray, ends: FloatArray
 ) -> tuple[tuple[float, ...], float]:
-    """Returns the gains and the slope of a point by its labels and the likeliest leaves' shares."""
-    tree, target = column.labelled.taxonomy, column.labelled.target
-    asked, before = column.asked, column.unasked
+    """Returns the gains and the slope of a policy by the likeliest leaves' shares."""
+    tree, target = labelled.taxonomy, labelled.target
     depths = np.arange(tree.height + 1)
+    before = labelled.instead
     if before is None or not asked.any():
         return (0.0,) * len(depths), 0.0
-    gain: FloatArray = precision_recall(tree, joined, target)[1]
-    gain = (gain - precision_recall(tree, before, target)[1])[asked]
-    shares = shares[asked]
+    _, hr_before = precision_recall(tree, before, target)
+    _, hr = precision_recall(tree, labelled.placed[row], target)
+    gain = (hr - hr_before)[asked]
+    shares = ends[asked]
     is_depth = tree.depth[before[asked]][:, np.newaxis] == depths
     known = np.column_stack([is_depth, shares]).astype(np.float64)
     *gains, slope = np.linalg.lstsq(known, gain)[0].tolist()

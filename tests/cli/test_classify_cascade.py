@@ -268,10 +268,23 @@ def test_photos_without_scores_are_labelled_by_the_model_alone_where_it_keeps_th
         done, rows = classify(here, server)
         assert len(server.chats) == 15
     assert "1 of 16 images are asked about" in done.err
+    (said,) = (line for line in done.err.splitlines() if "labelled by" in line)
+    assert "14" not in said
     lacking = [row for row in rows if row["failure"]]
     assert {(row["placement"], row["source"]) for row in lacking} == {("", "")}
     assert {row["failure"] for row in lacking} == {"There are no scores."}
     assert len(lacking) == 14
+
+
+def test_several_answers_are_asked_for_as_in_the_calibration(here):
+    policy = {"kind": "self_consistency", "samples": 2, "threshold": 0.7}
+    change_record(here, policy=policy, samples=2, temperature=0.7)
+    with OpenAIServer(knows) as server:
+        done, rows = classify(here, server)
+    assert {chat.json["temperature"] for chat in server.chats} == {0.7}
+    assert len(server.chats) == 16
+    assert "8 of 16 images are asked about × 2 answers = 16 VLM calls" in done.err
+    assert {row["answer"].partition("(")[2] for row in rows} == {"", "2 of 2)"}
 
 
 def test_nothing_is_promised_of_a_share_of_labels_before_all_have_an_answer(here):
