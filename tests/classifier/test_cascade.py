@@ -80,7 +80,7 @@ def test_prompts_have_the_candidates_of_these_scores(tmp_path):
 
     (tmp_path / "in").mkdir()
     images = [f"{colour}{n}.png" for colour in COLOURS for n in range(5)]
-    own = write_scores(tmp_path / "own.csv", images)
+    own = write_scores(tmp_path / "own.csv", images, sure=0.4)
     vlm = Noting()
     prompt = "prompt.baseline=\"What is it? {{ candidates | join(' or ') }}\""
     tuned(toy(tmp_path, *SMALL, f"data.context.candidates={own}", prompt, vlm=vlm))
