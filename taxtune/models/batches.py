@@ -105,7 +105,7 @@ class BatchModel(ApiModel):
             raise BatchPendingError(message, file=self._file, remedy=_GO_ON) from None
         if waiting := [self._pending[key] for key in keys if key in self._pending]:
             since = min(batch.since for batch in waiting).astimezone()
-            ids = ", ".join(dict.fromkeys(str(batch.id) for batch in waiting))
+            ids = ", ".join(sorted({str(batch.id) for batch in waiting}))
             message = f"{len(waiting):,} questions are with the provider since"
             moment = f"{since:%Y-%m-%d %H:%M} (batch {ids})."
             remedy = "The same command with --resume fetches the answers, within a day."
