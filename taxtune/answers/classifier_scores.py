@@ -21,6 +21,7 @@ from taxtune.answers.records import Records, Source, open_table
 from taxtune.answers.schema import AnswerSchema
 from taxtune.answers.targets import rows_error, target_finder
 from taxtune.data.columns import IMAGES, LABELS, find_column
+from taxtune.data.names import match_names
 from taxtune.errors import DataError
 from taxtune.progress import note
 from taxtune.settings import LabelWords
@@ -71,6 +72,19 @@ class Scores(NamedTuple):
     nodes: NDArray[np.int64]
     weights: NDArray[np.float64]
     missing: tuple[str, ...] = ()
+
+    def rows_of(self, images: Sequence[str]) -> dict[str, int]:
+        """Returns the rows of images, by their names, which `match_names` finds here.
+
+        Raises:
+            DataError: If none is here.
+        """
+        rows = {name: row for row, name in enumerate(self.images)}
+        names = match_names(images, rows)
+        if not names:
+            message = "The scores are of other images: the names of the images must be the same."
+            raise DataError(message, value=(self.images[0], *images[:1]))
+        return {image: rows[name] for image, name in names.items()}
 
     def best(self) -> NDArray[np.int64]:
         """Returns the node of the label with the highest score, shape (n,).

@@ -11,11 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from taxtune.answers.classifier_scores import Columns, Scores, few, read_scores
+from taxtune.answers.classifier_scores import Columns, Scores, read_scores
 from taxtune.answers.records import Source
 from taxtune.atomic import write_json
 from taxtune.data import Example
-from taxtune.data.names import match_names
 from taxtune.errors import DataError, TaxtuneError
 from taxtune.metrics.groups import Groups
 from taxtune.policies import (
@@ -207,18 +206,16 @@ class CascadeRun(CalibrationRun):
             DataError: If none has, or they are boxes of photos.
         """
         if any(example.box for example in examples):
-            raise DataError("Scores go with whole photos, and the run asks about boxes of them.")
-        names = match_names([example.id for example in examples], self.known.images)
-        if not names:
             raise DataError(
-                "None of the labelled images has scores.",
-                value=few(self.known.images),
-                remedy="Name the images in both files alike.",
+                "Scores go with whole photos, and the run asks about boxes of them.",
+                file=self.folder,
+                remedy="Tune a run on whole photos.",
             )
-        self.lacking = len(examples) - len(names)
+        rows = self.known.rows_of([example.id for example in examples])
+        self.lacking = len(examples) - len(rows)
         if self.lacking:
             note(f"{self.lacking:,} of {len(examples):,} labelled images have no scores")
-        return [example for example in examples if example.id in names]
+        return [example for example in examples if example.id in rows]
 
     @property
     def concurrency(self) -> int:
@@ -267,9 +264,8 @@ class CascadeRun(CalibrationRun):
         return cascade.choose()
 
     def _paths(self, images: Sequence[str]) -> Paths:
-        places = {name: place for place, name in enumerate(self.known.images)}
-        names = match_names(images, places)
-        rows = [places[names[image]] for image in images]
+        known = self.known.rows_of(images)
+        rows = [known[image] for image in images]
         return weighted_paths(self.tree[0], self.known.nodes[rows], self.known.weights[rows])
 
     def _reliability(self) -> Reliability | None:

@@ -34,7 +34,7 @@ def calibrate_cascade(
     from taxtune.report.prices import draw_prices, share_table
 
     if dry_run:
-        _publish(share_table(work))
+        _publish(share_table(work), as_json=as_json)
         return
     for suffix in (out.suffix, ".png", ".svg"):
         refuse_existing(out.with_suffix(suffix), force=force)
@@ -53,10 +53,10 @@ def calibrate_cascade(
     note(f"written to {out}, the picture to {out.with_suffix('.png')}")
 
 
-def _publish(table: Table) -> None:
+def _publish(table: Table, *, as_json: bool = False) -> None:
     from taxtune.report.output import StudyReport, publish
 
-    publish(StudyReport("calibrate", "", {}, (table,)), out=None, as_json=False)
+    publish(StudyReport("calibrate", "", {}, (table,)), out=None, as_json=as_json)
 
 
 def _print(cascade: Cascade) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from taxtune.answers.classifier_scores import Scores, read_scores
 from taxtune.data import Example
 from taxtune.data.context import CANDIDATES, Variable, candidate, make_variables, values_of
-from taxtune.data.names import match_names
 from taxtune.errors import DataError
 from taxtune.progress import note
 from taxtune.settings import ContextSettings
@@ -99,13 +98,8 @@ def candidates_of(
         DataError: If the scores cannot be read, or are of other images.
     """
     scores = source if isinstance(source, Scores) else read_scores(source, taxonomy)
-    rows = {name: row for row, name in enumerate(scores.images)}
-    meant = match_names(images, rows)
     found: dict[str, list[str]] = {}
-    for image in images:
-        if image not in meant:
-            continue
-        row = rows[meant[image]]
+    for image, row in scores.rows_of(images).items():
         nodes = np.maximum(scores.nodes[row], 0)
         sums = np.bincount(nodes, scores.weights[row], len(taxonomy))
         sums[taxonomy.root] = 0.0
@@ -113,9 +107,6 @@ def candidates_of(
         for node in np.argsort(-sums, kind="stable")[:top].tolist():
             if sums[node] > 0:
                 found[image].append(candidate(taxonomy.common_name(node), sums[node]))
-    if not found:
-        message = "The scores are of other images: the names of the images must be the same."
-        raise DataError(message, file=str(source), value=(scores.images[0], *images[:1]))
     return found
 
 

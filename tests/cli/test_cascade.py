@@ -97,6 +97,8 @@ def test_a_dry_run_tells_the_shares_that_scores_know_and_asks_nothing(here, serv
     third = f"{100 * 47 / IMAGES:.1f}"
     assert shares["0.9000"] == (third, f"{10_000 * 47 / IMAGES:,.0f}")
     assert shares["0.9900"] == shares["–"] == ("100.0", "10,000")
+    rows = run_json(*words("--dry-run"), folder=here)["tables"]["shares"]
+    assert [row["asked, %"] for row in rows] == sorted(row["asked, %"] for row in rows)
     assert not (here / "calibration.json").exists()
 
 
@@ -182,7 +184,7 @@ def test_images_without_scores_are_left_out_and_counted(here):
     assert (found.images, found.missing) == (100, 10)
     assert "100 images: photos.csv" in done.out
     (here / "scores.csv").write_text("image,label,score\nx.png,mallard,1\n")
-    assert "None of the labelled images has scores" in run_refused(*words("--force"), folder=here)
+    assert "The scores are of other images" in run_refused(*words("--force"), folder=here)
 
 
 @pytest.mark.parametrize(
