@@ -203,7 +203,7 @@ def test_what_was_tested_is_what_is_done(files, seed, policy, right, reliable):
             file.name for file, own in zip(files, asked, strict=True) if own
         }
         for i, label in enumerate(labels):
-            is_there = asked[i] and found[i] == TREE.root
+            is_there = files[i].name in model.asked and found[i] == TREE.root
             assert label.off_tree == (is_there and said[i].off_tree)
             assert label.rank == TREE.ranks[label.placed.node]
             is_off = label.off_tree or label.not_subject
