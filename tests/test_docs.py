@@ -247,6 +247,32 @@ def test_a_camera_trap_has_labels_with_a_promise(tmp_path, monkeypatch):
 
 
 @pytest.mark.heavy
+def test_a_model_is_asked_only_where_a_classifier_does_not_say_enough(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = "docs/how-to/cheap-first.md"
+    make, tune, *commands = commands_of(page)
+    runpy.run_path(str(ROOT / make[1]))["main"](learnt=400, labelled=300, new=60)
+    small = "iterations=1 data.tuning=60 data.first_rung=20 data.heldout=60 tracking.mlflow=false"
+    run_command(tune, *[f"--set={setting}" for setting in small.split()])
+    dry, prices, labelled = [run_command(command) for command in commands]
+    assert "0 of them in the store" in dry.err
+    assert "What first thresholds cost for 10,000 images" in dry.out
+    assert "0 of them in the store" in prices.err  # the dry run has asked nothing
+    assert len(re.findall(r"^  (scores|both|model) ", prices.out, re.M)) == 8
+    assert "at most 0.02 with 90 % confidence" in prices.out
+    assert Path("calibration.png").stat().st_size > 10_000
+
+    labels = pd.read_csv("labels.csv")
+    assert set(labels["source"]) <= {"scores", "model", "both"}
+    asked = labels["answer"].notna()
+    assert 0 < asked.sum() < len(labels) == 60
+    assert f"{asked.sum()} of 60 images are asked about" in labelled.err
+    assert set(labels.loc[~asked, "source"]) == {"scores"}
+    assert set(labels.loc[~asked, "rank"]) == {"species"}
+    assert "so that the risk of 0.02 is " in labelled.err
+
+
+@pytest.mark.heavy
 def test_products_with_several_photos_have_one_label_each(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make_products(60, 8)

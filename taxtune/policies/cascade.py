@@ -47,7 +47,8 @@ FIRST: tuple[float | None, ...] = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, None)
 _ABOVE = 0.9
 #: The thresholds of the scores alone.
 _ALONE = THRESHOLDS[::5]
-_FOLDS = 5
+#: Many, as each leaves out images that a promise needs.
+_FOLDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +237,7 @@ def _last_kept(tested: Tested, promise: RiskGuarantee) -> int:
 def _cross_fitted(labelled: Labelled) -> tuple[float, float, float | None]:
     """Returns hP, hR and the share of wrong labels, the policy chosen on other images.
 
-    The i-th group is in fold i modulo 5. Where nothing is kept, the images are on the root.
+    The i-th group is in fold i modulo 20. Where nothing is kept, the images are on the root.
     """
     groups = labelled.groups
     folds = groups.numbers % _FOLDS

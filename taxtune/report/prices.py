@@ -72,8 +72,9 @@ def draw_prices(cascade: Cascade) -> Figure:
     y[~kept] = low  # of thresholds that are not kept there are no labels
     axes.plot(x[kept], y[kept], color=FAINT, lw=1.2, zorder=1)
     axes.scatter(x[kept], y[kept], s=42, color=CYCLE[0], zorder=3, label="the promise is kept")
-    hollow = axes.scatter(x[~kept], y[~kept], s=42, color=PAPER, edgecolor=GREY, label="it is not")
-    hollow.set(clip_on=False, zorder=3)
+    if not kept.all():
+        hollow = axes.scatter(x[~kept], y[~kept], s=42, color=PAPER, label="it is not")
+        hollow.set(edgecolor=GREY, clip_on=False, zorder=3)
     if cascade.place is not None:
         chosen = cascade.place
         ring = axes.scatter(x[chosen], y[chosen], s=160, edgecolor=INK, label="chosen")
