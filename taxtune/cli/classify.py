@@ -246,7 +246,7 @@ def _labels(
 ) -> pd.DataFrame:
     """Returns the labels of images, which are printed as they come, if they are printed."""
     from taxtune.classifier.cascading import CascadeClassifier
-    from taxtune.classifier.labels import SCORES, WORKING, csv_of, label_images
+    from taxtune.classifier.labels import GAIN, SCORES, WORKING, csv_of, label_images
     from taxtune.models import AnswerStore, check_model
 
     for asked in (classifier.model, getattr(classifier.mapper.arbiter, "llm", None)):
@@ -256,7 +256,7 @@ def _labels(
     asked = len(listed)
     plan = f"{asked:,} image{'' if asked == 1 else 's'}"
     if isinstance(classifier, CascadeClassifier):
-        asked = sum(map(classifier.is_asked, listed[SCORES]))
+        asked = int(listed[GAIN].count())
         plan = f"{asked:,} of {plan} are asked about"
         without = sum(known.placed is None for known in listed[SCORES])
         if without and classifier.cascade.chosen.first is not None:

@@ -304,7 +304,7 @@ def test_nothing_is_promised_of_a_share_of_labels_before_all_have_an_answer(here
     ("arguments", "said"),
     [
         (["calibration.json"], "The images need scores. Add --scores FILE."),
-        (["calibration.json", "--scores=other.csv"], "None of the images has scores."),
+        (["calibration.json", "--scores=other.csv"], "The scores are of other images"),
         (["calibration.json", "--candidates=new.csv"], "--candidates: only for a run."),
         (["calibration.json", "--policy=direct"], "--policy: only for a run."),
         (["run", "--scores=new.csv"], "--scores: only for scores."),
