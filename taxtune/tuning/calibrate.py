@@ -266,11 +266,15 @@ class CalibrationRun:
 
     @property
     def call(self) -> CallCost:
-        """What a call costs, by the answers so far."""
+        """What a call costs, by the answers so far, and how long it takes among others."""
         requests, _ = self.asker.requests(self.template, self.examples[:1])
         is_local = self.vlm is None and self.settings.vlm.kind == "local"
         answers = answers_of(self.folder, self.answers)
-        return call_cost(self.asker.model, requests[0][0], answers, is_local=is_local)
+        model = self.asker.model
+        call = call_cost(model, requests[0][0], answers, is_local=is_local)
+        if call.seconds is None:
+            return call
+        return replace(call, seconds=call.seconds / getattr(model, "concurrency", 1))
 
     def run(self) -> Calibration:
         """Asks what is not answered yet, chooses the threshold and writes `calibration.json`.

@@ -117,7 +117,6 @@ def cascade_of(points, place, **changes):
         "wanted": None,
         "samples": 1,
         "call": CallCost(usd=0.25),
-        "concurrency": 1,
         "labels": 5,
         "missing": 0,
         "source": "images",
