@@ -148,7 +148,7 @@ class Cascade(RiskGuarantee):
             if point.hr >= (least if hr is None else hr):
                 return replace(self, place=self.points.index(point))
         raise TaxtuneError(
-            "No thresholds that keep the promise are like that.",
+            "No row of the price list that keeps the promise fits.",
             value=budget if hr is None else hr,
             remedy=f"They cost ${prices[0]:.2f} or more for {IMAGES:,} images; the highest hR is "
             f"{max(point.hr for point in kept):.3f}.",
