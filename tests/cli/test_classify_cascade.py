@@ -256,6 +256,21 @@ def test_a_budget_is_spent_in_one_batch(here):
     assert [row["failure"] for row in rows if row["failure"]] == [UNPAID] * 3
 
 
+def test_the_scores_alone_need_no_model(here, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    change_record(here, place=0)
+    given = ["calibration.json", "photos", "--scores=new.csv", "--out=labels.csv"]
+    done = run_well("classify", *given, folder=here)
+    assert "0 of 16 images are asked about" in done.err
+    assert "labelled by: scores 16" in done.err
+    rows = rows_of(here / "labels.csv")
+    assert [row["image"] for row in rows] == sorted(row["image"] for row in rows)
+    assert Counter(row["placement"].count("/") for row in rows) == {2: 8, 1: 8}
+    change_record(here, place=None)
+    said = run_refused("classify", *given, "--force", folder=here)
+    assert "Only always answering the root keeps the promise." in said
+
+
 def test_photos_without_scores_are_labelled_by_the_model_alone_where_it_keeps_the_promise(here):
     write_scores(here / "new.csv", {"azure-101.png": SURE, "navy-101.png": VAGUE})
     with OpenAIServer(knows) as server:
