@@ -26,8 +26,9 @@ _DIGITS = {"first": 4, "second": 4, _ASKED: 1, "dollars": 2, "minutes": 1, _WRON
 def share_table(work: CascadeRun) -> Table:
     """Returns a table of the cost of first thresholds, which scores tell before anything is asked."""
     rows = []
+    call = work.call
     for first, asked in work.asked().items():
-        costs = _costs(asked, work.policy.samples, work.call)
+        costs = _costs(asked, work.policy.samples, call)
         rows.append({"first": first, **costs})
     title = f"What first thresholds cost {_PER}"
     return Table.from_records("shares", title, rows, digits=_DIGITS)

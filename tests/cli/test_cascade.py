@@ -117,6 +117,7 @@ def test_the_price_list_is_printed_and_kept_with_its_picture(here, server):
     assert (here / found.run).samefile(here / "run")
     assert json.loads((here / "calibration.json").read_text())["run"] == "run"
     assert found.call.usd > 0
+    assert found.call.answers == IMAGES  # those to other prompts may cost otherwise
     assert (here / "calibration.png").stat().st_size > 10_000
     rows = [line.split() for line in done.out.splitlines()]
     (chosen,) = (row for row in rows if row[-1:] == ["chosen"])
