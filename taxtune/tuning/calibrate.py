@@ -261,7 +261,7 @@ class CalibrationRun:
     def call(self) -> CallCost:
         """What a call costs, by the answers so far or else by those to other prompts.
 
-        It takes as long as it keeps those waiting that come after it.
+        Its time is its share of that of the calls under way.
         """
         model = self.asker.model
         stored = self._stored()
