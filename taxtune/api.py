@@ -461,8 +461,8 @@ def calibrate_cascade(
         risk: What to keep, in (0, 1).
         confidence_level: How often that holds, in (0, 1).
         policy: As in `calibrate`; the run's own where left out.
-        rank: The rank, or the depth, at which scores say enough; a leaf where left out. Of labels
-            it is also that from which on a node is one.
+        rank: The rank, or the depth, at which scores say enough, and from which on a node is a
+            label; a leaf, or any, where left out.
         progress: As in `tune`.
         **options: `data`, `samples`, `images`, `recipe`, `vlm`, `answers` and `promise` of
             `calibrate`, and `columns` of `calibrate_scores`.
@@ -471,7 +471,7 @@ def calibrate_cascade(
         The cascade: `points` (the price list), `chosen`, `choose` and `write`.
 
     Raises:
-        TaxtuneError: As `calibrate`; or if no labelled image has scores.
+        TaxtuneError: As `calibrate`.
     """
     from taxtune.classifier.cascade import CascadeRun
     from taxtune.results import shown_progress

@@ -20,7 +20,7 @@ from taxtune.policies.cascade import (
     price_list,
     wanted_nodes,
 )
-from taxtune.policies.risk import threshold_levels
+from taxtune.policies.risk import last_kept, threshold_levels
 from taxtune.taxonomy import Taxonomy
 from tests.trees import ancestor_sets, tree_and_nodes
 
@@ -40,11 +40,21 @@ def drawn(seed, n=150, sure=3.0, right=0.8):
     rng = np.random.default_rng(seed)
     truth = rng.choice([MALLARD, TEAL, KITTIWAKE], n)
     leaves = np.array([MALLARD, TEAL, KITTIWAKE])
-    logits = rng.normal(size=(n, 3)) + sure * rng.random((n, 1)) * (leaves == truth[:, None])
-    scores = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    column = truth[:, None]
+    logits = rng.normal(size=(n, 3))
+    logits += sure * rng.random((n, 1)) * (leaves == column)
+    scores = np.exp(logits)
+    scores /= scores.sum(axis=1, keepdims=True)
     said = rng.choice(leaves, (n, 4))
-    votes = np.where(rng.random((n, 4)) < right, truth[:, None], said)
+    is_right = rng.random((n, 4)) < right
+    votes = np.where(is_right, column, said)
     return weighted_paths(BIRDS, leaves, scores), weighted_paths(BIRDS, votes), truth
+
+
+def priced(scores, answers, truth, promise=HP, thresholds=VOTES):
+    """The price list of images of which each counts by itself."""
+    groups = alone(len(truth))
+    return price_list(BIRDS, scores, answers, truth, promise, groups, LEAVES, thresholds)
 
 
 @given(tree_and_nodes())
@@ -62,12 +72,9 @@ def test_joined_nodes_are_the_deeper_one_or_the_common_ancestor(case):
 
 def test_leaves_say_enough_and_nodes_from_a_rank_on():
     tree = Taxonomy.from_paths(["bird/duck/mallard/drake", "bird/gull"])
-    said = {
-        label for label, enough in zip(tree.labels, wanted_nodes(tree, None), strict=True) if enough
-    }
-    assert said == {"drake", "gull"}
-    from_rank = wanted_nodes(tree, "2")
-    assert {tree.labels[node] for node in np.flatnonzero(from_rank)} == {"mallard", "drake", "gull"}
+    labels = np.array(tree.labels)
+    assert set(labels[wanted_nodes(tree, None)]) == {"drake", "gull"}
+    assert set(labels[wanted_nodes(tree, "2")]) == {"mallard", "drake", "gull"}
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.1, 0.2, 0.35]))
@@ -75,7 +82,7 @@ def test_leaves_say_enough_and_nodes_from_a_rank_on():
 def test_a_price_list_is_that_of_a_loop_over_images_and_pairs(seed, risk):
     scores, answers, truth = drawn(seed)
     promise = replace(HP, risk=risk)
-    points = price_list(BIRDS, scores, answers, truth, promise, alone(len(truth)), LEAVES, VOTES)
+    points = priced(scores, answers, truth, promise)
     assert [point.first for point in points[1:]] == list(FIRST)
     asked = [point.asked for point in points]
     assert asked == sorted(asked)
@@ -113,12 +120,10 @@ def test_each_source_alone_is_a_calibration_of_its_own(promise, size):
     groups = Groups.of([str(i // size) for i in range(len(truth))])
     points = price_list(BIRDS, scores, answers, truth, asked, groups, LEAVES, VOTES)
     each = replace(asked, confidence_level=level_of_each(asked))
-    for point, paths, thresholds in (
-        (points[0], scores, THRESHOLDS[::5]),
-        (points[-1], answers, VOTES),
-    ):
-        levels = threshold_levels(BIRDS, paths, truth, each, groups, thresholds)
-        assert point.level == [level for level in levels if level.kept][-1]
+    by_scores = threshold_levels(BIRDS, scores, truth, each, groups, THRESHOLDS[::5])
+    by_answers = threshold_levels(BIRDS, answers, truth, each, groups, VOTES)
+    assert points[0].level == last_kept(by_scores)
+    assert points[-1].level == last_kept(by_answers)
 
 
 def test_it_is_kept_wherever_a_run_stops():
@@ -127,7 +132,7 @@ def test_it_is_kept_wherever_a_run_stops():
     truth = np.full(n, KITTIWAKE)
     scores = weighted_paths(BIRDS, np.tile([MALLARD, TEAL], (n, 1)), np.full((n, 2), 0.5))
     answers = weighted_paths(BIRDS, np.full((n, 1), KITTIWAKE))
-    points = price_list(BIRDS, scores, answers, truth, HP, alone(n), LEAVES, (1.0,))
+    points = priced(scores, answers, truth, thresholds=(1.0,))
     by_first = {point.first: point for point in points[1:]}
     # By these scores they are ducks, and with the answers birds.
     assert by_first[0.9].level.hp == 1
@@ -139,12 +144,12 @@ def test_it_is_kept_wherever_a_run_stops():
 @settings(max_examples=1, deadline=None)
 def test_figures_are_of_thresholds_that_were_chosen_on_other_images(seed):
     scores, answers, truth = drawn(seed, n=200)
-    found = price_list(BIRDS, scores, answers, truth, HP, alone(len(truth)), LEAVES, VOTES)
+    found = priced(scores, answers, truth)
     nodes = np.zeros((len(found), len(truth)), dtype=int)
     for fold in range(20):
         own = np.arange(len(truth)) % 20 == fold
-        part = (scores.select(~own), answers.select(~own), truth[~own])
-        points = price_list(BIRDS, *part, HP, alone((~own).sum()), LEAVES, VOTES)
+        others = ~own
+        points = priced(scores.select(others), answers.select(others), truth[others])
         for row, point in zip(nodes, points, strict=True):
             if point.kept and point.second is None:
                 row[own] = scores.at(scores.depths(point.first))[0][own]
@@ -167,7 +172,7 @@ def test_what_is_gained_by_asking_is_told_by_depth():
     weights = np.where(truth[:, None] == MALLARD, [0.5, 0.5, 0.0], [0.3, 0.3, 0.4])
     scores = weighted_paths(BIRDS, np.array([MALLARD, TEAL, KITTIWAKE]), weights)
     answers = weighted_paths(BIRDS, np.where(truth == MALLARD, MALLARD, -1)[:, None])
-    points = price_list(BIRDS, scores, answers, truth, HP, alone(n), LEAVES, VOTES)
+    points = priced(scores, answers, truth)
     (point,) = (each for each in points if each.first == 0.95)
     assert point.asked == 1
     assert point.gain(0, 0.3) == pytest.approx(0)
@@ -183,7 +188,7 @@ def test_what_is_gained_by_asking_is_told_by_the_share_of_the_likeliest():
     weights = np.where(is_named[:, None], [0.1, 0.1, 0.8], [0.2, 0.2, 0.6])
     scores = weighted_paths(BIRDS, np.array([MALLARD, TEAL, KITTIWAKE]), weights)
     answers = weighted_paths(BIRDS, np.where(is_named, KITTIWAKE, -1)[:, None])
-    points = price_list(BIRDS, scores, answers, truth, HP, alone(n), LEAVES, VOTES)
+    points = priced(scores, answers, truth)
     (point,) = (each for each in points if each.first == 0.95)
     assert point.gain(0, 0.8) == pytest.approx(2 / 3)
     assert point.gain(0, 0.6) == pytest.approx(0)
@@ -193,4 +198,4 @@ def test_nothing_is_promised_in_expectation():
     scores, answers, truth = drawn(0)
     promise = RiskGuarantee.asked(0.2)
     with pytest.raises(ValueError, match="in expectation"):
-        price_list(BIRDS, scores, answers, truth, promise, alone(len(truth)), LEAVES, VOTES)
+        priced(scores, answers, truth, promise)

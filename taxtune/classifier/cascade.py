@@ -62,8 +62,7 @@ class Cascade(RiskGuarantee):
         temperature: That of its model; None where it is the provider's.
         wanted: The rank or the depth at which scores say enough; None for a leaf.
         samples: Calls of the model for each image that is asked about.
-        call: What a call costs, and how long it takes.
-        concurrency: Calls under way at a time.
+        call: What a call costs, and how long it takes among those under way at a time.
         labels: The most scores of an image.
         missing: How many more images had a label, and no answer or no scores.
         source: Which images these are, in words.
@@ -81,7 +80,6 @@ class Cascade(RiskGuarantee):
     wanted: str | None
     samples: int
     call: CallCost
-    concurrency: int
     labels: int
     missing: int
     source: str
@@ -148,7 +146,7 @@ class Cascade(RiskGuarantee):
             if point.hr >= (least if hr is None else hr):
                 return replace(self, place=self.points.index(point))
         raise TaxtuneError(
-            "No thresholds that keep the promise are like that.",
+            "No row of the price list that keeps the promise fits.",
             value=budget if hr is None else hr,
             remedy=f"They cost ${prices[0]:.2f} or more for {IMAGES:,} images; the highest hR is "
             f"{max(point.hr for point in kept):.3f}.",
@@ -217,11 +215,6 @@ class CascadeRun(CalibrationRun):
             note(f"{self.lacking:,} of {len(examples):,} labelled images have no scores")
         return [example for example in examples if example.id in rows]
 
-    @property
-    def concurrency(self) -> int:
-        """Calls under way at a time."""
-        return getattr(self.asker.model, "concurrency", 1)
-
     def asked(self) -> dict[float | None, float]:
         """Returns the share of the images that is asked about, by the first threshold."""
         paths = self._paths([example.id for example in self.examples])
@@ -257,7 +250,6 @@ class CascadeRun(CalibrationRun):
             temperature=model.identity.get("temperature"),
             wanted=self.wanted,
             call=self.call,
-            concurrency=self.concurrency,
             labels=self.known.nodes.shape[1] - 1,
             taxonomy=tree_columns(tree),
         )

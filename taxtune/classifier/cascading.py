@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,21 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taxtune.answers.classifier_scores import Columns, Scores, few, read_scores
+from taxtune.answers.classifier_scores import Columns, Scores, read_scores
 from taxtune.answers.records import Source
 from taxtune.classifier.cascade import Cascade
 from taxtune.classifier.classifier import Classification, Classifier, name_of
-from taxtune.classifier.labels import SCORES, UNPAID
+from taxtune.classifier.labels import GAIN, SCORES, UNPAID
 from taxtune.classifier.loading import load_classifier, policy_of
 from taxtune.classifier.scores import NO_SCORES, ScoreCalibration, place_images, scored_paths
 from taxtune.data.context import CANDIDATES
-from taxtune.data.names import match_names
 from taxtune.errors import DataError
 from taxtune.models import AnswerStore
 from taxtune.models.batches import BatchModel
 from taxtune.policies import RiskGuarantee
-from taxtune.policies.cascade import PricePoint, end_shares, join_nodes, known_first, wanted_nodes
-from taxtune.policies.paths import BoolArray
+from taxtune.policies.cascade import end_shares, join_nodes, known_first, wanted_nodes
 from taxtune.tables import read_text
 from taxtune.tuning.context import candidates_of
 from taxtune.tuning.thresholds import recorded_paths
@@ -51,9 +50,10 @@ class CascadeClassifier(Classifier):
     cascade: Cascade
     budget: float | None = None
 
-    @cached_property
-    def _wanted(self) -> BoolArray:
-        return wanted_nodes(self.taxonomy, self.cascade.wanted)
+    @property
+    def labels_alone(self) -> bool:
+        """Whether the model labels images without scores."""
+        return self.cascade.chosen.second is not None and self.cascade.points[-1].kept
 
     @cached_property
     def _can_change(self) -> bool:
@@ -63,15 +63,6 @@ class CascadeClassifier(Classifier):
             return needed is not None
         depths = range(1, self.taxonomy.height + 1)
         return any(self.reliability.confidences(depth)[1] >= needed for depth in depths)
-
-    def _point(self, known: Classification) -> PricePoint:
-        return self.cascade.points[-1] if known.placed is None else self.cascade.chosen
-
-    def is_asked(self, known: Classification) -> bool:
-        """Tells whether the model is asked about an image with such a label by its scores."""
-        if known.placed is None:
-            return self.cascade.chosen.second is not None and self.cascade.points[-1].kept
-        return self._can_change and not self._wanted[known.placed.node]
 
     def with_scores(
         self, images: pd.DataFrame, source: Source | None, columns: Columns | None = None
@@ -88,43 +79,43 @@ class CascadeClassifier(Classifier):
         """
         if "source" in images:
             raise DataError("The images have a column 'source' already.", remedy="Rename it.")
-        keys = images["image"].map(name_of)
-        names = keys.tolist()
+        names = images["image"].map(name_of)
         known = {name: Classification(name, failure=NO_SCORES, source="") for name in names}
-        gains = dict.fromkeys(names, self.cascade.points[-1].gain(0, 0.0))
+        alone = self.cascade.points[-1]
+        gains = dict.fromkeys(names, alone.gain(0, 0.0) if self.labels_alone else math.nan)
         candidates: dict[str, list[str]] = {}
         if source is not None:
             scores = read_scores(source, self.taxonomy, columns)
-            for label, share in self._by_scores(scores, names):
-                gains[label.image] = self.cascade.chosen.gain(len(label.path) - 1, share)
+            for label, gain in self._by_scores(scores, names.tolist()):
+                gains[label.image] = gain
                 if self.cascade.chosen.first is not None:
                     known[label.image] = label
             if self.top is not None:
-                candidates = candidates_of(scores, self.taxonomy, names, self.top)
-        listed = images.assign(**{SCORES: keys.map(known)})
+                candidates = candidates_of(scores, self.taxonomy, names.tolist(), self.top)
+        listed = images.assign(**{SCORES: names.map(known), GAIN: names.map(gains)})
         if self.top is not None and (candidates or CANDIDATES not in images):
             listed[CANDIDATES] = [candidates.get(name, []) for name in names]
-        expected = [gains[name] if self.is_asked(known[name]) else -np.inf for name in names]
-        return listed.iloc[np.argsort(np.negative(expected), kind="stable")]
+        return listed.sort_values(GAIN, ascending=False, kind="stable")
 
     def _by_scores(
-        self, scores: Scores, names: list[str]
+        self, scores: Scores, names: Sequence[str]
     ) -> Iterator[tuple[Classification, float]]:
-        """Yields the label of each image with scores, and the share of the likeliest leaf."""
+        """Yields the label of each image with scores, and what an answer gains; NaN for none."""
         tree = self.taxonomy
         point = self.cascade.chosen
-        meant = match_names(names, scores.images)
-        if not meant:
-            raise DataError("None of the images has scores.", value=few(scores.images))
-        paths = scored_paths(tree, scores, self.cascade.labels)
-        nodes, _ = known_first(paths, point.first, self._wanted)
+        rows = scores.rows_of(names)
+        places = list(rows.values())
+        own = Scores(tuple(rows), scores.nodes[places], scores.weights[places])
+        paths = scored_paths(tree, own, self.cascade.labels)
+        nodes, asked = known_first(paths, point.first, wanted_nodes(tree, self.cascade.wanted))
         if point.first is not None and point.second is None:
             nodes, _ = paths.at(paths.depths(point.first))
-        labels = place_images(tree, scores, paths, tree.depth[nodes])
-        rows = dict(zip(scores.images, zip(labels, end_shares(paths), strict=True), strict=True))
-        for name, other in meant.items():
-            label, share = rows[other]
-            yield replace(label, image=name, source="scores"), share
+        depths = tree.depth[nodes]
+        labels = place_images(tree, own, paths, depths)
+        for i, share in enumerate(end_shares(paths)):
+            is_asked = asked[i] and self._can_change
+            gain = point.gain(depths[i], share) if is_asked else math.nan
+            yield replace(labels[i], source="scores"), gain
 
     def classify(self, images: Any, store: AnswerStore | None = None) -> list[Classification]:
         """Places images on the tree, in the order given; see `Classifier.classify`.
@@ -140,7 +131,7 @@ class CascadeClassifier(Classifier):
             rows = [{**own, "image": name} for name, own in given.items()]
             images = self.with_scores(images.reset_index(drop=True), rows or None).sort_index()
         labels = images[SCORES].tolist()
-        waiting = [i for i, known in enumerate(labels) if self.is_asked(known)]
+        waiting = np.flatnonzero(images[GAIN].notna()).tolist()
         while asked := waiting[: self._affordable(len(waiting))]:
             answers = super().classify(images.iloc[asked], store)
             for i, found in zip(asked, answers, strict=True):
@@ -171,7 +162,8 @@ class CascadeClassifier(Classifier):
             return replace(known, failure=found.failure, again=found.again, cut=found.cut)
         tree = self.taxonomy
         paths = recorded_paths(tree, [found.placed], self.reliability)
-        (depth,) = paths.depths(self._point(known).second or 1.0)
+        point = self.cascade.points[-1] if known.placed is None else self.cascade.chosen
+        (depth,) = paths.depths(point.second or 1.0)
         ends = {"model": int(paths.nodes[0, depth])}
         if known.placed is not None:
             ends["scores"] = known.placed.node
@@ -181,7 +173,7 @@ class CascadeClassifier(Classifier):
             if tree.is_ancestor(node, end):
                 own = found if name == "model" else known
                 labels[name] = own.up_to(int(tree.depth[node]), tree)
-        label = max(labels.values(), key=lambda label: label.confidence or 0.0)
+        label = max(labels.values(), key=_sureness)
         assert label.placed is not None
         placed = replace(
             label.placed,
@@ -193,6 +185,11 @@ class CascadeClassifier(Classifier):
         )
         source = "both" if len(labels) > 1 else next(iter(labels))
         return replace(label, image=found.image, placed=placed, cut=found.cut, source=source)
+
+
+def _sureness(label: Classification) -> float:
+    """Returns the confidence of a label; one that is not known counts as certain."""
+    return 1.0 if label.confidence is None else label.confidence
 
 
 def read_calibrated(file: Path) -> Cascade | ScoreCalibration:

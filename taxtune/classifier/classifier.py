@@ -113,7 +113,7 @@ class Classification:
     failure: str | None = None
     again: bool = False
     cut: int = 0
-    usd: float = 0.0
+    usd: float = field(default=0.0, compare=False)
     source: str | None = None
 
     @classmethod

@@ -43,8 +43,9 @@ _ENDS = ("nodes", *WORKING)
 #: The columns of the images' files, and of why some are not to be asked about.
 FILE = " file"
 FAILURE = " failure"
-#: The column of the label that each image has by a classifier's scores.
+#: The columns of the label of each image by a classifier's scores, and of what an answer may gain.
 SCORES = " scores"
+GAIN = " gain"
 #: Why an image was not asked about.
 UNPAID = "Not asked about: the budget is spent."
 FORMATS = (".csv", ".jsonl")
@@ -202,7 +203,7 @@ def label_images(
     """
     import pandas as pd
 
-    hidden = ("image", FILE, FAILURE, SCORES)
+    hidden = ("image", FILE, FAILURE, SCORES, GAIN)
     others = [column for column in images.columns if column not in hidden]
     batches: list[pd.DataFrame] = []
     answered = False

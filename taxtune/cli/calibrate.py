@@ -204,7 +204,7 @@ def _note_cost(work: CalibrationRun) -> None:
     each = "1 answer" if samples == 1 else f"{samples} answers"
     images = f"{len(work.examples):,} images ({work.described})"
     text = f"{images} × {each} = {calls:,} VLM calls, {stored:,} of them in the store"
-    if work.call.usd:
+    if work.call.usd and stored < calls:
         text += f", the others for about ${(calls - stored) * work.call.usd:.2f}"
     text += f"; at least {work.needed:,} "
     text += "images" if work.groups.single else f"of {len(work.groups):,} groups"

@@ -13,6 +13,7 @@ from taxtune.progress import note
 
 if TYPE_CHECKING:
     from taxtune.classifier.cascade import Cascade, CascadeRun
+    from taxtune.policies.cascade import PricePoint
     from taxtune.report.output import Table
 
 __all__ = ["calibrate_cascade"]
@@ -75,8 +76,20 @@ def _print(cascade: Cascade) -> None:
         print(guarantee(cascade, "", None, levels, more=", or a better template"))
         return
     point = cascade.chosen
-    needs = {"of the scores": point.first, "of the model's answers": point.second}
-    shares = [f"{share:.4g} {source}" for source, share in needs.items() if share is not None]
     cost = f"asking about {100 * point.asked:.1f} % of the images and " if point.asked else ""
     chosen = replace(point.level, hr=point.hr)
-    print(guarantee(cascade, " or ".join(shares), chosen, levels, cost=cost))
+    print(guarantee(cascade, _needs(point), chosen, levels, cost=cost))
+
+
+def _needs(point: PricePoint) -> str:
+    from taxtune.policies.cascade import ABOVE
+
+    answers = f"{point.second or 0:.4g} of the model's answers"
+    if point.first is None:
+        return answers
+    scores = f"{point.first:.4g} of the scores"
+    if point.second is None:
+        return scores
+    if point.first < ABOVE:
+        scores += f" to be done, else {ABOVE:g} of them"
+    return f"{scores} or {answers}"

@@ -246,17 +246,14 @@ def _labels(
 ) -> pd.DataFrame:
     """Returns the labels of images, which are printed as they come, if they are printed."""
     from taxtune.classifier.cascading import CascadeClassifier
-    from taxtune.classifier.labels import SCORES, WORKING, csv_of, label_images
+    from taxtune.classifier.labels import GAIN, SCORES, WORKING, csv_of, label_images
     from taxtune.models import AnswerStore, check_model
 
-    for asked in (classifier.model, getattr(classifier.mapper.arbiter, "llm", None)):
-        for text in [] if asked is None else check_model(asked):
-            note(text)
     calls = classifier.policy.samples
     asked = len(listed)
     plan = f"{asked:,} image{'' if asked == 1 else 's'}"
     if isinstance(classifier, CascadeClassifier):
-        asked = sum(map(classifier.is_asked, listed[SCORES]))
+        asked = int(listed[GAIN].count())
         plan = f"{asked:,} of {plan} are asked about"
         without = sum(known.placed is None for known in listed[SCORES])
         if without and classifier.cascade.chosen.first is not None:
@@ -264,6 +261,9 @@ def _labels(
     if classifier.has_boxes(listed):
         asked = int(listed["box"].count())
         plan = f"{asked:,} boxes in {listed['photo'].nunique():,} photos"
+    for model in (classifier.model, getattr(classifier.mapper.arbiter, "llm", None)):
+        for text in check_model(model) if asked and model is not None else []:
+            note(text)
     if calls > 1:
         plan += f" × {calls} answers = {asked * calls:,} VLM calls"
     if answers is not None:

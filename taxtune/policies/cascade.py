@@ -30,6 +30,7 @@ from taxtune.policies.risk import THRESHOLDS, Labelled, RiskGuarantee, Tested, T
 from taxtune.taxonomy import Taxonomy
 
 __all__ = [
+    "ABOVE",
     "FIRST",
     "PricePoint",
     "end_shares",
@@ -44,7 +45,7 @@ __all__ = [
 #: is seen, and few, since each takes a part of the level.
 FIRST: tuple[float | None, ...] = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, None)
 #: The share of the scores that a node needs at least where an image is asked about.
-_ABOVE = 0.9
+ABOVE = 0.9
 #: The thresholds of the scores alone.
 _ALONE = THRESHOLDS[::5]
 #: Many, as each leaves out images that a promise needs.
@@ -173,7 +174,7 @@ def known_first(
         return scores.nodes[:, 0], np.ones(len(scores.nodes), dtype=bool)
     nodes = _at(scores, first)
     asked = ~wanted[nodes]
-    return np.where(asked, _at(scores, max(first, _ABOVE)), nodes), asked
+    return np.where(asked, _at(scores, max(first, ABOVE)), nodes), asked
 
 
 def level_of_each(promise: RiskGuarantee) -> float:

@@ -26,8 +26,9 @@ _DIGITS = {"first": 4, "second": 4, _ASKED: 1, "dollars": 2, "minutes": 1, _WRON
 def share_table(work: CascadeRun) -> Table:
     """Returns a table of the cost of first thresholds, which scores tell before anything is asked."""
     rows = []
+    call = work.call
     for first, asked in work.asked().items():
-        costs = _costs(asked, work.policy.samples, work.call, work.concurrency)
+        costs = _costs(asked, work.policy.samples, call)
         rows.append({"first": first, **costs})
     title = f"What first thresholds cost {_PER}"
     return Table.from_records("shares", title, rows, digits=_DIGITS)
@@ -44,7 +45,7 @@ def price_table(cascade: Cascade, notes: list[str]) -> Table:
             row["labels by"] = "model"
         row["first"] = point.first
         row["second"] = point.second
-        row |= _costs(point.asked, cascade.samples, cascade.call, cascade.concurrency)
+        row |= _costs(point.asked, cascade.samples, cascade.call)
         row["hR"] = point.hr if point.kept else None
         wrong = point.wrong if point.kept else None
         row[_WRONG] = None if wrong is None else 100 * wrong
@@ -83,7 +84,7 @@ def draw_prices(cascade: Cascade) -> Figure:
     axes.set_ylim(low, high)
     axes.grid(color=FAINT, lw=0.5)
     axes.set_axisbelow(True)
-    costs = _costs(0.01, cascade.samples, cascade.call, cascade.concurrency)
+    costs = _costs(0.01, cascade.samples, cascade.call)
     for unit in ("dollars", "minutes"):
         if costs[unit]:
             scale = partial(np.multiply, costs[unit]), partial(np.multiply, 1 / costs[unit])
@@ -97,7 +98,7 @@ def draw_prices(cascade: Cascade) -> Figure:
     return figure
 
 
-def _costs(asked: float, samples: int, call: CallCost, concurrency: int) -> dict[str, Any]:
+def _costs(asked: float, samples: int, call: CallCost) -> dict[str, Any]:
     """Returns the cells of asking about a share of the images."""
     calls = round(IMAGES * asked * samples)
     usd, seconds = call.usd, call.seconds
@@ -105,5 +106,5 @@ def _costs(asked: float, samples: int, call: CallCost, concurrency: int) -> dict
         _ASKED: 100 * asked,
         "calls": calls,
         "dollars": None if usd is None else calls * usd,
-        "minutes": None if seconds is None else calls * seconds / concurrency / 60,
+        "minutes": None if seconds is None else calls * seconds / 60,
     }

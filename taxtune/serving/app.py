@@ -29,7 +29,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from taxtune.classifier.cascading import CascadeClassifier
-from taxtune.classifier.classifier import Classification, Classifier
+from taxtune.classifier.classifier import Classifier
 from taxtune.errors import DataError, ModelError
 from taxtune.policies import Posterior
 from taxtune.serving.pyfunc import MAX_BYTES, ServedClassifier
@@ -322,7 +322,7 @@ def _scores(classifier: Classifier) -> str:
     if not isinstance(classifier, CascadeClassifier) or classifier.cascade.chosen.first is None:
         return ""
     how = "they get no label"
-    if classifier.is_asked(Classification("")):
+    if classifier.labels_alone:
         how = "the model alone labels them"
     return f"Photos on this page have none: {how}. A program sends the score of each label."
 

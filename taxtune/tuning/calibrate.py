@@ -16,7 +16,7 @@ from taxtune.data.splits import remaining
 from taxtune.errors import DataError, ModelError, TaxtuneError, command
 from taxtune.metrics.groups import Groups, unit_of
 from taxtune.metrics.information import leaf_information
-from taxtune.models import AnswerStore, Model, make_model
+from taxtune.models import Answer, AnswerStore, Model, Request, make_model
 from taxtune.policies import (
     Posterior,
     RiskGuarantee,
@@ -40,7 +40,7 @@ from taxtune.tuning.build import (
     sampling_temperature,
     with_arbiter,
 )
-from taxtune.tuning.costs import CallCost, call_cost
+from taxtune.tuning.costs import CallCost, call_cost, mean_cost
 from taxtune.tuning.evaluation import Evaluator
 from taxtune.tuning.experiment import Experiment, make_checklist
 from taxtune.tuning.records import SampleResult, TuneResult, cut_in_words
@@ -255,22 +255,39 @@ class CalibrationRun:
 
     def cost(self) -> tuple[int, int]:
         """Returns the number of answers needed, and of those in the store."""
-        requests, _ = self.asker.requests(self.template, self.examples)
-        wanted = [request for some in requests for request in some]
-        answers = answers_of(self.folder, self.answers)
-        if not answers.exists():
-            return len(wanted), 0
-        with AnswerStore(answers) as store:
-            known = store.get(dict(self.asker.model.identity), wanted)
-        return len(wanted), sum(answer is not None for answer in known)
+        return len(self._requests), len(self._stored())
 
     @property
     def call(self) -> CallCost:
-        """What a call costs, by the answers so far."""
-        requests, _ = self.asker.requests(self.template, self.examples[:1])
-        is_local = self.vlm is None and self.settings.vlm.kind == "local"
+        """What a call costs, by the answers so far or else by those to other prompts.
+
+        Its time is its share of that of the calls under way.
+        """
+        model = self.asker.model
+        stored = self._stored()
+        if stored:
+            call = mean_cost(stored)
+        else:
+            is_local = self.vlm is None and self.settings.vlm.kind == "local"
+            answers = answers_of(self.folder, self.answers)
+            call = call_cost(model, self._requests[0], answers, is_local=is_local)
+        if call.seconds is None:
+            return call
+        return replace(call, seconds=call.seconds / getattr(model, "concurrency", 1))
+
+    @cached_property
+    def _requests(self) -> list[Request]:
+        requests, _ = self.asker.requests(self.template, self.examples)
+        return [request for some in requests for request in some]
+
+    def _stored(self) -> list[Answer]:
+        """Returns the answers that are in the store already."""
         answers = answers_of(self.folder, self.answers)
-        return call_cost(self.asker.model, requests[0][0], answers, is_local=is_local)
+        if not answers.exists():
+            return []
+        with AnswerStore(answers) as store:
+            known = store.get(dict(self.asker.model.identity), self._requests)
+        return [answer for answer in known if answer is not None]
 
     def run(self) -> Calibration:
         """Asks what is not answered yet, chooses the threshold and writes `calibration.json`.

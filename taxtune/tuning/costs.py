@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from taxtune.models import Model, Request
+from taxtune.models import Answer, Model, Request
 from taxtune.models.ask import mean_answer
 
-__all__ = ["CallCost", "Spending", "call_cost"]
+__all__ = ["CallCost", "Spending", "call_cost", "mean_cost"]
 
 #: Tokens of an answer, for estimates.
 _ANSWER_TOKENS = 40
@@ -56,6 +58,18 @@ class Spending:
     minutes: float | None
     arbiter_calls: int
     arbiter_usd: float | None
+
+
+def mean_cost(answers: Sequence[Answer]) -> CallCost:
+    """Returns the mean cost of answers, of which there is one at least."""
+    prices = [answer.cost_usd for answer in answers if answer.cost_usd is not None]
+    return CallCost(
+        answers=len(answers),
+        prompt_tokens=fmean(answer.prompt_tokens for answer in answers),
+        completion_tokens=fmean(answer.completion_tokens for answer in answers),
+        usd=fmean(prices) if prices else None,
+        seconds=fmean(answer.seconds for answer in answers),
+    )
 
 
 def call_cost(model: Model, request: Request | None, answers: Path, *, is_local: bool) -> CallCost:

@@ -117,7 +117,6 @@ def cascade_of(points, place, **changes):
         "wanted": None,
         "samples": 1,
         "call": CallCost(usd=0.25),
-        "concurrency": 1,
         "labels": 5,
         "missing": 0,
         "source": "images",
@@ -190,6 +189,8 @@ def test_what_was_tested_is_what_is_done(files, seed, policy, right, reliable):
         reliability = Reliability.of(TREE, np.where(known > 0, known, TREE.leaves[0]), truth)
     points, *paths = priced(files, truth, scores, model, policy, reliability)
     table = pd.DataFrame({"image": files, "scores": scores}, dtype=object)
+    alone = Classifier("What is this?", TREE, model, Mapper(TREE), policy.with_threshold(0.5))
+    said = alone.classify(files)
     for place, point in enumerate(points):
         model.asked.clear()
         labels = classifier_of(points, place, model, policy, reliability).classify(table)
@@ -200,7 +201,9 @@ def test_what_was_tested_is_what_is_done(files, seed, policy, right, reliable):
         assert set(model.asked) <= {
             file.name for file, own in zip(files, asked, strict=True) if own
         }
-        for label in labels:
+        for i, label in enumerate(labels):
+            is_there = files[i].name in model.asked and found[i] == TREE.root
+            assert label.off_tree == (is_there and said[i].off_tree)
             assert label.rank == TREE.ranks[label.placed.node]
             is_off = label.off_tree or label.not_subject
             names = () if is_off else TREE.path(label.placed.node)

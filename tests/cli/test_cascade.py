@@ -117,6 +117,7 @@ def test_the_price_list_is_printed_and_kept_with_its_picture(here, server):
     assert (here / found.run).samefile(here / "run")
     assert json.loads((here / "calibration.json").read_text())["run"] == "run"
     assert found.call.usd > 0
+    assert found.call.answers == IMAGES  # those to other prompts may cost otherwise
     assert (here / "calibration.png").stat().st_size > 10_000
     rows = [line.split() for line in done.out.splitlines()]
     (chosen,) = (row for row in rows if row[-1:] == ["chosen"])
@@ -126,6 +127,7 @@ def test_the_price_list_is_printed_and_kept_with_its_picture(here, server):
     assert [row[0] for row in rows if row[-1:] == ["kept"]][:: len(rows)] == ["scores"]
     assert "the mean of 1 - hP is at most 0.3 with 90 % confidence" in done.out
     assert "asking about 33.6 % of the images" in done.out
+    assert "A node needs 0.8 of the scores to be done, else 0.9 of them or " in done.out
     # Answers are stored: other promises and points cost nothing.
     again = run_json(*words("--force", "--promise=labels", "--rank=family"), folder=here)
     assert len(server.chats) == before + IMAGES

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from taxtune.audit.watch import Watch
 from taxtune.classifier.classifier import COLUMNS
 from taxtune.classifier.labels import UNPAID
 from taxtune.cli.classify import named_classifier
@@ -257,6 +256,21 @@ def test_a_budget_is_spent_in_one_batch(here):
     assert [row["failure"] for row in rows if row["failure"]] == [UNPAID] * 3
 
 
+def test_the_scores_alone_need_no_model(here, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    change_record(here, place=0)
+    given = ["calibration.json", "photos", "--scores=new.csv", "--out=labels.csv"]
+    done = run_well("classify", *given, folder=here)
+    assert "0 of 16 images are asked about" in done.err
+    assert "labelled by: scores 16" in done.err
+    rows = rows_of(here / "labels.csv")
+    assert [row["image"] for row in rows] == sorted(row["image"] for row in rows)
+    assert Counter(row["placement"].count("/") for row in rows) == {2: 8, 1: 8}
+    change_record(here, place=None)
+    said = run_refused("classify", *given, "--force", folder=here)
+    assert "Only always answering the root keeps the promise." in said
+
+
 def test_photos_without_scores_are_labelled_by_the_model_alone_where_it_keeps_the_promise(here):
     write_scores(here / "new.csv", {"azure-101.png": SURE, "navy-101.png": VAGUE})
     with OpenAIServer(knows) as server:
@@ -304,7 +318,7 @@ def test_nothing_is_promised_of_a_share_of_labels_before_all_have_an_answer(here
     ("arguments", "said"),
     [
         (["calibration.json"], "The images need scores. Add --scores FILE."),
-        (["calibration.json", "--scores=other.csv"], "None of the images has scores."),
+        (["calibration.json", "--scores=other.csv"], "The scores are of other images"),
         (["calibration.json", "--candidates=new.csv"], "--candidates: only for a run."),
         (["calibration.json", "--policy=direct"], "--policy: only for a run."),
         (["run", "--scores=new.csv"], "--scores: only for scores."),
@@ -330,7 +344,24 @@ def test_a_list_of_images_with_a_column_of_its_name_is_refused(here):
     assert "a column 'source' already" in said
 
 
-def test_it_is_served_and_watched(here):
+def test_its_promise_is_watched(here):
+    with OpenAIServer(knows) as server:
+        classify(here, server)
+    run_well("audit", "labels.csv", "--of=calibration.json", "--n=5", folder=here)
+    drawn = rows_of(here / "labels-audit.csv")
+    assert 0 < len(drawn) <= 5
+    assert {row["source"] for row in drawn} <= {"scores", "model"}
+    truths = [row | {"truth": "crimson"} for row in drawn]  # which most of them are not
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, truths[0])
+    writer.writeheader()
+    writer.writerows(truths)
+    (here / "labels-audit.csv").write_text(text.getvalue())
+    told = run_captured("audit", "labels.csv", "--of=calibration.json", "--n=5", folder=here)
+    assert "On images like those of the calibration the mean of 1 - hP is at most 0.1" in told.out
+
+
+def test_it_is_served(here):
     images = {kind: here / "photos" / f"{name}.png" for kind, name in SERVED.items()}
     rows = []
     for kind, file in images.items():
@@ -357,9 +388,6 @@ def test_it_is_served_and_watched(here):
     assert refused.status_code == 400
     assert "no probability" in refused.json()["message"]
     assert "Photos on this page have none: the model alone labels them." in page
-    watch = Watch.of(here / "calibration.json")
-    assert watch.promise.risk == 0.1
-    assert len(watch.tree) == 7
     change_record(here, alone=False)
     with OpenAIServer() as server:
         page = site_of(served(here, server)).get("/").text

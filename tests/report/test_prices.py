@@ -52,7 +52,6 @@ def cascade_of(sure, n=200):
         wanted=None,
         samples=1,
         call=CallCost(usd=0.001),
-        concurrency=1,
         labels=3,
         missing=0,
         source="photos",

@@ -14,6 +14,7 @@ from taxtune.models.ask import mean_answer
 from taxtune.models.base import Answer, ModelSettings
 from taxtune.recipe import load_recipe
 from taxtune.tuning.build import Setup
+from taxtune.tuning.costs import CallCost, mean_cost
 from taxtune.tuning.plan import make_plan
 from taxtune.tuning.run_folder import answers_of
 from tests.cli.commands import run_captured, run_json
@@ -84,6 +85,17 @@ def test_the_mean_is_that_of_the_models_answers_about_images(tmp_path):
         assert mean_answer(file, MODEL)[0] == 3
     file.write_text("no database")
     assert mean_answer(file, MODEL) is None
+
+
+def test_answers_to_one_prompt_cost_what_they_cost_and_not_what_others_did():
+    few = [
+        Answer("A: tit.", prompt_tokens=100, completion_tokens=4, cost_usd=0.002, seconds=1.0),
+        Answer("A: finch.", prompt_tokens=300, completion_tokens=6, cost_usd=None, seconds=3.0),
+    ]
+    assert mean_cost(few) == CallCost(
+        answers=2, prompt_tokens=200, completion_tokens=5, usd=0.002, seconds=2.0
+    )
+    assert mean_cost(few[1:]).usd is None
 
 
 def test_each_effort_has_its_calls_dollars_and_minutes(tmp_path):
