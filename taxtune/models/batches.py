@@ -226,7 +226,7 @@ class BatchModel(ApiModel):
         self._lines.clear()
 
     def _found(self, batch: _Batch) -> Any:
-        """Returns what the provider tells of a batch; None where it has none."""
+        """Returns a batch as the provider knows it; None where it has none of the name."""
         if batch.id is not None:
             return self._operate("retrieve_batch", batch_id=batch.id)
         for one in self._operate("list_batches", limit=100):
