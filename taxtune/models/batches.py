@@ -17,14 +17,14 @@ from uuid import uuid4
 
 import httpx
 from filelock import FileLock, Timeout
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from taxtune.atomic import check_in_place, write_bytes
 from taxtune.errors import BatchPendingError, DataError, ModelError
 from taxtune.models.api import ApiModel, Completion
 from taxtune.models.api_errors import classify, load_litellm
 from taxtune.models.ask import answer_key
-from taxtune.models.base import CallError, Failure, Model, Reply, Request
+from taxtune.models.base import CallError, Failure, Fault, Model, Reply, Request
 from taxtune.models.transport import OF_FILES, guarded, responder
 
 __all__ = ["BatchModel", "in_batches"]
@@ -42,6 +42,10 @@ _JSON = {"content-type": "application/json"}
 _UNREAD = 200, {"choices": [{"message": {"content": "-"}}]}
 _HELD = Failure("The reply is not there yet.", retryable=True)
 _GO_ON = "The same command with --resume goes on; nothing is submitted twice."
+_MISSING = (
+    "Check `api_base` and the key: what {file} lists was submitted with them. If that is gone for "
+    "good, delete the file. If the server has no batches, ask without --batch."
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class _Batch:
     """A batch that was submitted, or was about to be."""
 
     name: str  # which the provider keeps, too
-    since: datetime
+    since: AwareDatetime
     keys: tuple[str, ...]  # of its requests
     id: str | None = None  # what the provider calls it, once that is known
 
@@ -69,9 +73,9 @@ class BatchModel(ApiModel):
     """
 
     def __init__(self, live: ApiModel, file: Path) -> None:
+        vars(self).update(vars(live))  # with what it has learned of its provider
         once = replace(live.settings.retry, max_retries=0)
-        super().__init__(live.model, replace(live.settings, retry=once))
-        self.refusals = live.refusals
+        self.settings = replace(live.settings, retry=once)
         self.batch_size = sys.maxsize
         self._file = file
         self._alone = FileLock(f"{file}.lock")
@@ -106,7 +110,8 @@ class BatchModel(ApiModel):
         if waiting := [self._pending[key] for key in keys if key in self._pending]:
             since = min(batch.since for batch in waiting).astimezone()
             ids = ", ".join(sorted({str(batch.id) for batch in waiting}))
-            message = f"{len(waiting):,} questions are with the provider since"
+            verb = "question is" if len(waiting) == 1 else "questions are"
+            message = f"{len(waiting):,} {verb} with the provider since"
             moment = f"{since:%Y-%m-%d %H:%M} (batch {ids})."
             remedy = "The same command with --resume fetches the answers, within a day."
             raise BatchPendingError(f"{message} {moment}", remedy=remedy)
@@ -268,6 +273,8 @@ class BatchModel(ApiModel):
             return guarded(call, server, _SECONDS, logprobs=True, extra={}, replies=replies)
         except Exception as error:
             problem = classify(error, self.settings.api_key)
+            if problem.fault is Fault.NOT_FOUND:
+                problem.remedy = _MISSING.format(file=self._file)
             problem.remedy = problem.remedy or _GO_ON
             raise self._fatal(problem) from None
 

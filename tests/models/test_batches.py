@@ -401,9 +401,59 @@ def test_what_cannot_be_asked_in_batches_is_told(server, file, monkeypatch):
         patch.setattr(module, "find_spec", lambda name: None)
         with pytest.raises(ModelError, match="later version of litellm"):
             in_batches(api_model(server), file)
-    file.with_name("answers-batches.json").write_text("[{}]")
+
+
+NAIVE = '[{"name": "a", "since": "2026-01-01T00:00:00", "keys": ["b"], "id": "c"}]'
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[{}]", "null", NAIVE])
+def test_a_record_that_cannot_be_read_is_told_and_nothing_is_submitted(server, file, text):
+    file.with_name("answers-batches.json").write_text(text)
     with pytest.raises(DataError, match=r"answers-batches\.json"):
         asked(server, [Request("a")], file)
+    assert not server.requests
+
+
+def test_a_batch_that_the_provider_does_not_know_is_told_with_the_file(server, questions, file):
+    """It may be that of another key: to submit it again would pay twice."""
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    (gone,) = server.batches
+    server.batches.clear()
+    with pytest.raises(ModelError, match=r"No such batches.*answers-batches\.json"):
+        asked(server, questions, file)
+    assert recorded(file)[0]["id"] == gone["id"]
+    assert not server.batches
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-4o", "azure/gpt-4o"])
+def test_a_batch_without_an_id_is_found_on_a_later_page(server, questions, file, name, monkeypatch):
+    monkeypatch.setenv("AZURE_API_VERSION", "2024-10-21")
+    server.page_size = 2
+    others = [Request(f"Something else? {i}") for i in range(4)]
+    live = api_model(server, name)
+    for number, some in enumerate([questions, *([other] for other in others)]):
+        kept = file if number == 0 else file.with_name(f"{number}.db")
+        with pytest.raises(BatchPendingError), AnswerStore(kept) as store:
+            ask(in_batches(live, kept), some, store)
+    record = file.with_name("answers-batches.json")
+    record.write_text(json.dumps([recorded(file)[0] | {"id": None}]))
+    with pytest.raises(BatchPendingError, match="batch_0"), AnswerStore(file) as store:
+        ask(in_batches(live, file), questions, store)
+    assert len(server.batches) == 5
+
+
+def test_probabilities_of_names_come_in_batches(file):
+    told = servers.logprobs({"A:": 1}, {" robin": 0.75, " owl": 0.25})
+    weighed = Request("Which?", candidates=Candidates(("robin", "owl"), ("bird",), False))
+    with BatchServer(lambda _: servers.text("A: robin", logprobs=told)) as server:
+        with pytest.raises(BatchPendingError):
+            asked(server, [weighed], file)
+        server.end()
+        (answer,) = asked(server, [weighed], file)
+        (live,) = ask(api_model(server), [weighed], None)
+    assert answer.outcomes == live.outcomes
+    assert set(answer.outcomes) == {"robin", "owl"}
 
 
 EVENTS = st.lists(
