@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taxtune.errors import BatchPendingError, DataError, ModelError
+from taxtune.errors import BatchPendingError, DataError, ModelError, TaxtuneError
 from taxtune.models import AnswerStore, Failure, Request, ask, count_faults
 from taxtune.models import batches as module
 from taxtune.models.ask import _StoreWriter
@@ -266,14 +266,63 @@ def test_files_are_as_large_as_a_provider_takes_them(server, questions, file, mo
     assert len(server.batches) == 5
 
 
+def test_what_fails_for_good_in_two_files_keeps_no_command_waiting(
+    server, questions, file, monkeypatch
+):
+    """Were the failures of the file that ends first given, they would be submitted again before the other ends."""
+    monkeypatch.setattr(module, "_REQUESTS", 3)
+    with pytest.raises(BatchPendingError, match="batch_0, batch_1"):
+        asked(server, questions, file)
+    bad = [questions[0].prompt, questions[4].prompt]
+    for batch in list(server.batches):
+        with pytest.raises(BatchPendingError, match="questions are with"):
+            asked(server, questions, file)
+        server._end(batch, "completed", (), bad)
+    replies = asked(server, questions, file)
+    assert sum(isinstance(reply, Failure) for reply in replies) == 2
+    assert len(server.batches) == 2
+
+
+def test_two_processes_at_once_submit_once(server, questions, file):
+    """The second comes while the first uploads."""
+    reply = server._reply
+    second = []
+
+    def meanwhile(request):
+        if request.method == "POST" and request.path.endswith("/files") and not second:
+            second.append(None)
+            with pytest.raises(BatchPendingError, match="Another process"):
+                asked(server, questions, file)
+            second.append("refused")
+        return reply(request)
+
+    server._reply = meanwhile
+    with pytest.raises(BatchPendingError, match="5 questions"):
+        asked(server, questions, file)
+    assert second == [None, "refused"]
+    server.end()
+    assert len(texts(asked(server, questions, file))) == 5
+    assert set(server.paid.values()) == {1}
+
+
+def test_a_lock_that_is_a_link_is_refused(server, questions, file, tmp_path):
+    (tmp_path / "other").write_text("precious")
+    file.with_name("answers-batches.json.lock").symlink_to(tmp_path / "other")
+    with pytest.raises(TaxtuneError, match="This is a link"):
+        asked(server, questions, file)
+    assert (tmp_path / "other").read_text() == "precious"
+
+
 def test_an_image_that_cannot_be_read_is_in_no_batch(server, questions, file, tmp_path):
     (tmp_path / "none.png").write_bytes(b"no image")
     broken = Request("What?", tmp_path / "none.png")
     with pytest.raises(BatchPendingError, match="5 questions"):
         asked(server, [broken, *questions], file)
     server.end()
-    with AnswerStore(file) as store, pytest.raises(BatchPendingError):
-        ask(in_batches(api_model(server), file).submitter(), [broken], store)
+    with AnswerStore(file) as store:
+        (held,) = ask(in_batches(api_model(server), file).submitter(), [broken], store)
+    assert isinstance(held, Failure)
+    assert len(server.batches) == 1
     failure, *others = asked(server, [broken, *questions], file)
     assert isinstance(failure, Failure)
     assert len(texts(others)) == 5
