@@ -194,6 +194,23 @@ def test_what_is_gained_by_asking_is_told_by_the_share_of_the_likeliest():
     assert point.gain(0, 0.6) == pytest.approx(0)
 
 
+def test_hr_is_of_nodes_as_deep_as_wanted():
+    """Scores know the group of each bird, and answers the species: of groups these add nothing."""
+    n = 300
+    truth = np.where(np.arange(n) % 2, MALLARD, TEAL)
+    scores = weighted_paths(BIRDS, np.full((n, 1), DUCK))
+    answers = weighted_paths(BIRDS, truth[:, None])
+    groups_wanted = wanted_nodes(BIRDS, "1")
+    points = {}
+    for name, wanted in (("leaf", LEAVES), ("group", groups_wanted)):
+        found = price_list(BIRDS, scores, answers, truth, HP, alone(n), wanted, VOTES)
+        points[name] = found[0], found[-1]
+    (scores_alone, model_alone), (of_groups, model_of_groups) = points.values()
+    assert scores_alone.hr == pytest.approx(2 / 3)
+    assert model_alone.hr == 1
+    assert of_groups.hr == model_of_groups.hr == 1
+
+
 def test_nothing_is_promised_in_expectation():
     scores, answers, truth = drawn(0)
     promise = RiskGuarantee.asked(0.2)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,7 +62,7 @@ class PricePoint:
         second: The share that it needs of the model's answers; None for the scores alone.
         asked: Share of the images that are asked about, in [0, 1].
         hp: Mean hP, each group counted once, where thresholds are chosen on other images.
-        hr: Mean hR, likewise.
+        hr: Mean hR, likewise; of nodes and truths as deep as wanted, and no deeper.
         wrong: Share of the labels that are wrong, likewise; None if there are none.
         level: What the images say of the thresholds, which were chosen on them.
         gains: How much hR is gained by asking, by the depth of u, from 0 on, where the likeliest
@@ -142,11 +143,11 @@ def price_list(
     """
     truth = np.asarray(target, dtype=np.int64)
     each = replace(promise, confidence_level=level_of_each(promise))
-    ends = end_shares(scores)
+    point = partial(_point, ends=end_shares(scores), wanted=_as_wanted(taxonomy, wanted))
     alone = np.array([_at(scores, needed) for needed in _ALONE])
     labelled = Labelled(taxonomy, alone, truth, each, groups)
     nobody = np.zeros(len(truth), dtype=bool)
-    points = [_point(None, nobody, _ALONE, labelled, ends)]
+    points = [point(None, nobody, _ALONE, labelled)]
     supported = [_at(answers, needed) for needed in thresholds]
     for first in FIRST:
         known, asked = known_first(scores, first, wanted)
@@ -155,7 +156,7 @@ def price_list(
             joined = join_nodes(taxonomy, known, said)
             pairs.append(np.where(asked, joined, known))
         labelled = replace(labelled, placed=np.array(pairs), instead=known)
-        points.append(_point(first, asked, thresholds, labelled, ends))
+        points.append(point(first, asked, thresholds, labelled))
     return tuple(points)
 
 
@@ -200,6 +201,7 @@ def _point(
     thresholds: Sequence[float],
     labelled: Labelled,
     ends: FloatArray,
+    wanted: IntArray,
 ) -> PricePoint:
     """Returns the least cautious of pairs with one first threshold that keeps a promise.
 
@@ -209,13 +211,14 @@ def _point(
         thresholds: The thresholds that vary: the second one, or of the scores alone their own.
         labelled: The labels at each; `instead` is None for the scores alone.
         ends: See `end_shares`.
+        wanted: See `_as_wanted`.
     """
     tested = labelled.test()
     row = max(_last_kept(tested, labelled.promise), 0)
     needed = thresholds[row]
     is_alone = labelled.instead is None
-    hp, hr, wrong = _cross_fitted(labelled)
-    gains, slope = _gains(labelled, row, asked, ends)
+    hp, hr, wrong = _cross_fitted(labelled, wanted)
+    gains, slope = _gains(labelled, row, asked, ends, wanted)
     return PricePoint(
         first=needed if is_alone else first,
         second=None if is_alone else needed,
@@ -235,10 +238,14 @@ def _last_kept(tested: Tested, promise: RiskGuarantee) -> int:
     return max(kept, default=-1)
 
 
-def _cross_fitted(labelled: Labelled) -> tuple[float, float, float | None]:
+def _cross_fitted(labelled: Labelled, wanted: IntArray) -> tuple[float, float, float | None]:
     """Returns hP, hR and the share of wrong labels, the policy chosen on other images.
 
     The i-th group is in fold i modulo 20. Where nothing is kept, the images are on the root.
+
+    Args:
+        labelled: The labels of the policies.
+        wanted: The node that each node counts as in hR, see `_as_wanted`.
     """
     groups = labelled.groups
     folds = groups.numbers % _FOLDS
@@ -249,22 +256,38 @@ def _cross_fitted(labelled: Labelled) -> tuple[float, float, float | None]:
         if row >= 0:
             nodes[own] = labelled.placed[row, own]
     chosen = replace(labelled, placed=nodes[np.newaxis])
-    hp, hr = (groups.mean(values[0]).mean() for values in chosen.scores())
+    (hp,), _ = chosen.scores()
+    hr = _recall(labelled, nodes, wanted)
     wrong, given = (groups.mean(values[0]).sum() for values in chosen.wrong())
-    return float(hp), float(hr), float(wrong / given) if given else None
+    share = float(wrong / given) if given else None
+    return float(groups.mean(hp).mean()), float(groups.mean(hr).mean()), share
+
+
+def _as_wanted(taxonomy: Taxonomy, wanted: BoolArray) -> IntArray:
+    """Returns for each node the first one on its path that is as deep as wanted, or itself, (nodes,)."""
+    lineage = taxonomy.lineage
+    is_enough = (lineage >= 0) & wanted[lineage]
+    places = np.arange(len(lineage))
+    first = lineage[places, is_enough.argmax(axis=1)]
+    return np.where(is_enough.any(axis=1), first, places)
+
+
+def _recall(labelled: Labelled, nodes: IntArray, wanted: IntArray) -> FloatArray:
+    """Returns hR of nodes, each node and truth no deeper than wanted, shape (n,)."""
+    return precision_recall(labelled.taxonomy, wanted[nodes], wanted[labelled.target])[1]
 
 
 def _gains(
-    labelled: Labelled, row: int, asked: BoolArray, ends: FloatArray
+    labelled: Labelled, row: int, asked: BoolArray, ends: FloatArray, wanted: IntArray
 ) -> tuple[tuple[float, ...], float]:
     """Returns the gains and the slope of a policy by the likeliest leaves' shares."""
-    tree, target = labelled.taxonomy, labelled.target
+    tree = labelled.taxonomy
     depths = np.arange(tree.height + 1)
     before = labelled.instead
     if before is None or not asked.any():
         return (0.0,) * len(depths), 0.0
-    _, hr_before = precision_recall(tree, before, target)
-    _, hr = precision_recall(tree, labelled.placed[row], target)
+    hr_before = _recall(labelled, before, wanted)
+    hr = _recall(labelled, labelled.placed[row], wanted)
     gain = (hr - hr_before)[asked]
     shares = ends[asked]
     is_depth = tree.depth[before[asked]][:, np.newaxis] == depths
