@@ -127,8 +127,7 @@ class BatchModel(ApiModel):
         with self._alone:
             for batch in self._batches():
                 kept = tuple(key for key in batch.keys if key not in self._given)
-                if len(kept) < len(batch.keys):
-                    self._put(replace(batch, keys=kept))
+                self._put(replace(batch, keys=kept))
 
     def _answer_one(self, request: Request, stop: threading.Event) -> Reply:
         """Returns the reply in a batch's response; `_HELD` where there is none, to be submitted."""
@@ -188,15 +187,20 @@ class BatchModel(ApiModel):
         self._pending: dict[str, _Batch] = {}
         self._held: list[str] = []
         self._lines = bytearray()
+        batches = []
         for batch in self._batches():
             if keys.isdisjoint(batch.keys):
                 continue
             found = self._found(batch)
             if found is None:  # a process ended before it was submitted
                 self._put(replace(batch, keys=()))
-            elif found.status in _ENDED:
-                self._responses |= self._read(batch, found)
             else:
+                batches.append((batch, found))
+        have_ended = all(found.status in _ENDED for _, found in batches)
+        for batch, found in batches:
+            if have_ended:
+                self._responses |= self._read(batch, found)
+            else:  # what has ended is read with the last
                 batch = replace(batch, id=found.id)
                 self._pending |= dict.fromkeys(batch.keys, batch)
 

@@ -275,9 +275,10 @@ def test_what_fails_for_good_in_two_files_keeps_no_command_waiting(
         asked(server, questions, file)
     bad = [questions[0].prompt, questions[4].prompt]
     for batch in list(server.batches):
-        with pytest.raises(BatchPendingError, match="questions are with"):
+        with pytest.raises(BatchPendingError, match=r"5 questions .*batch_0, batch_1"):
             asked(server, questions, file)
         server._end(batch, "completed", (), bad)
+    assert not [one for one in server.requests if one.path.endswith("/content")]
     replies = asked(server, questions, file)
     assert sum(isinstance(reply, Failure) for reply in replies) == 2
     assert len(server.batches) == 2
