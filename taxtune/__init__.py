@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from taxtune.api import tune as tune
     from taxtune.classifier import Classifier as Classifier
     from taxtune.classifier import load_classifier as load_classifier
+    from taxtune.classifier.cascading import load_cascade as load_cascade
     from taxtune.classifier.scores import calibrate_scores as calibrate_scores
     from taxtune.errors import TaxtuneError as TaxtuneError
     from taxtune.integrations.scikit_learn import Calibrated as Calibrated
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "taxtune.api": "calibrate calibrate_cascade compare evaluate load_run place score tune",
     "taxtune.classifier": "Classifier load_classifier",
+    "taxtune.classifier.cascading": "load_cascade",
     "taxtune.classifier.scores": "calibrate_scores",
     "taxtune.errors": "TaxtuneError",
     "taxtune.integrations.scikit_learn": "Calibrated",

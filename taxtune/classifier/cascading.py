@@ -164,16 +164,15 @@ class CascadeClassifier(Classifier):
         paths = recorded_paths(tree, [found.placed], self.reliability)
         point = self.cascade.points[-1] if known.placed is None else self.cascade.chosen
         (depth,) = paths.depths(point.second or 1.0)
-        ends = {"model": int(paths.nodes[0, depth])}
-        if known.placed is not None:
-            ends["scores"] = known.placed.node
-        (node,) = join_nodes(tree, [ends.get("scores", tree.root)], [ends["model"]])
-        labels = {}
-        for name, end in ends.items():
-            if tree.is_ancestor(node, end):
-                own = found if name == "model" else known
-                labels[name] = own.up_to(int(tree.depth[node]), tree)
-        label = max(labels.values(), key=_sureness)
+        said = int(paths.nodes[0, depth])
+        before = tree.root if known.placed is None else known.placed.node
+        (node,) = join_nodes(tree, [before], [said])
+        supporting = [replace(found, source="model")] if tree.is_ancestor(node, said) else []
+        if known.placed is not None and tree.is_ancestor(node, before):
+            supporting.append(known)
+        # Of two that are equally sure it is the model's.
+        ended = [label.up_to(int(tree.depth[node]), tree) for label in supporting]
+        label = max(ended, key=_sureness)
         assert label.placed is not None
         placed = replace(
             label.placed,
@@ -183,7 +182,7 @@ class CascadeClassifier(Classifier):
             path=(),
             probabilities=(),
         )
-        source = "both" if len(labels) > 1 else next(iter(labels))
+        source = "both" if len(ended) > 1 else label.source
         return replace(label, image=found.image, placed=placed, cut=found.cut, source=source)
 
 
@@ -198,26 +197,29 @@ def read_calibrated(file: Path) -> Cascade | ScoreCalibration:
     return Cascade.read(file) if '"taxtune cascade 1"' in text else ScoreCalibration.read(file)
 
 
-def load_cascade(file: Path, settings: Mapping[str, Any]) -> CascadeClassifier:
-    """Makes the classifier of a cascade; nothing is loaded yet.
+def load_cascade(file: str | Path, settings: Mapping[str, Any] | None = None) -> CascadeClassifier:
+    """Makes the classifier of a calibration of scores with a run; nothing is loaded yet.
 
     Args:
-        file: The calibration.
+        file: The calibration, as `taxtune calibrate --then` and `Cascade.write` write it.
         settings: Other values of the recipe's keys, see `load_classifier`.
+
+    Returns:
+        The classifier. Its `classify` takes a table with a column `image`, and the score of each
+        label in a column `scores`, as in {"duck": 0.7, "teal": 0.2}.
 
     Raises:
         DataError: If it cannot be read, nothing keeps its promise, or the run is another one now.
     """
+    file = Path(file)
     cascade = Cascade.read(file)
-    changes: dict[str, Any] = {"vlm.temperature": cascade.temperature}
-    if cascade.temperature is None:
-        changes = {}
+    changes = dict(settings or {})
+    if cascade.temperature is not None:
+        changes.setdefault("vlm.temperature", cascade.temperature)
     # An answer is taken as far as the less cautious of the two takes it, and ended later.
     needed = [point.second or 1.0 for point in (cascade.chosen, cascade.points[-1])]
     policy = policy_of(cascade.policy, file).with_threshold(min(needed))
-    loaded = load_classifier(
-        file.parent / cascade.run, policy=policy, settings={**changes, **settings}
-    )
+    loaded = load_classifier(cascade.run, policy=policy, settings=changes)
     before = (cascade.template, cascade.tree.digest)
     if (loaded.template, loaded.taxonomy.digest) != before:
         raise DataError(

@@ -170,7 +170,7 @@ def classify(
     known = {}
     if truth is not None:  # what is wrong with it is told before anything is asked
         known = _known(listed, truth, classifier, columns_of(context))
-    answers = _answers(run if calibration is None else run.parent / calibration.run, out)
+    answers = _answers(run if calibration is None else Path(calibration.run), out)
     if batch or resume:
         classifier.model = in_batches(classifier.model, answers, resume=resume and not batch)
     labels = _labels(classifier, listed, review_below, answers, printed=out is None)

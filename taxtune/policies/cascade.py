@@ -27,7 +27,7 @@ from taxtune.metrics.groups import Groups
 from taxtune.metrics.hierarchical import precision_recall
 from taxtune.metrics.ranks import nodes_from
 from taxtune.policies.paths import BoolArray, FloatArray, IntArray, Paths
-from taxtune.policies.risk import THRESHOLDS, Labelled, RiskGuarantee, Tested, ThresholdLevel
+from taxtune.policies.risk import THRESHOLDS, Labelled, RiskGuarantee, ThresholdLevel
 from taxtune.taxonomy import Taxonomy
 
 __all__ = [
@@ -61,8 +61,8 @@ class PricePoint:
         first: The share that a node needs of the scores; None for the model alone.
         second: The share that it needs of the model's answers; None for the scores alone.
         asked: Share of the images that are asked about, in [0, 1].
-        hp: Mean hP, each group counted once, where thresholds are chosen on other images.
-        hr: Mean hR, likewise; of nodes and truths as deep as wanted, and no deeper.
+        hr: Mean hR, each group counted once, where thresholds are chosen on other images; of nodes
+            and truths as deep as wanted, and no deeper.
         wrong: Share of the labels that are wrong, likewise; None if there are none.
         level: What the images say of the thresholds, which were chosen on them.
         gains: How much hR is gained by asking, by the depth of u, from 0 on, where the likeliest
@@ -73,7 +73,6 @@ class PricePoint:
     first: float | None
     second: float | None
     asked: float
-    hp: float
     hr: float
     wrong: float | None
     level: ThresholdLevel
@@ -213,33 +212,25 @@ def _point(
         ends: See `end_shares`.
         wanted: See `_as_wanted`.
     """
-    tested = labelled.test()
-    row = max(_last_kept(tested, labelled.promise), 0)
+    row = max(labelled.last_kept, 0)
     needed = thresholds[row]
     is_alone = labelled.instead is None
-    hp, hr, wrong = _cross_fitted(labelled, wanted)
+    hr, wrong = _cross_fitted(labelled, wanted)
     gains, slope = _gains(labelled, row, asked, ends, wanted)
     return PricePoint(
         first=needed if is_alone else first,
         second=None if is_alone else needed,
         asked=float(asked.mean()),
-        hp=hp,
         hr=hr,
         wrong=wrong,
-        level=labelled.level(row, needed, tested),
+        level=labelled.level(row, needed),
         gains=gains,
         slope=slope,
     )
 
 
-def _last_kept(tested: Tested, promise: RiskGuarantee) -> int:
-    """Returns the number of the last policy that is kept, -1 for none."""
-    kept = [row for row, level in enumerate(tested.of(promise)) if level.kept]
-    return max(kept, default=-1)
-
-
-def _cross_fitted(labelled: Labelled, wanted: IntArray) -> tuple[float, float, float | None]:
-    """Returns hP, hR and the share of wrong labels, the policy chosen on other images.
+def _cross_fitted(labelled: Labelled, wanted: IntArray) -> tuple[float, float | None]:
+    """Returns hR and the share of wrong labels, the policy chosen on other images.
 
     The i-th group is in fold i modulo 20. Where nothing is kept, the images are on the root.
 
@@ -252,15 +243,13 @@ def _cross_fitted(labelled: Labelled, wanted: IntArray) -> tuple[float, float, f
     nodes = np.full(len(folds), labelled.taxonomy.root)
     for fold in range(_FOLDS):
         own = folds == fold
-        row = _last_kept(labelled.part(~own).test(), labelled.promise)
+        row = labelled.part(~own).last_kept
         if row >= 0:
             nodes[own] = labelled.placed[row, own]
     chosen = replace(labelled, placed=nodes[np.newaxis])
-    (hp,), _ = chosen.scores()
-    hr = _recall(labelled, nodes, wanted)
     wrong, given = (groups.mean(values[0]).sum() for values in chosen.wrong())
     share = float(wrong / given) if given else None
-    return float(groups.mean(hp).mean()), float(groups.mean(hr).mean()), share
+    return float(groups.mean(_recall(labelled, nodes, wanted)).mean()), share
 
 
 def _as_wanted(taxonomy: Taxonomy, wanted: BoolArray) -> IntArray:
