@@ -167,11 +167,14 @@ class CascadeClassifier(Classifier):
         said = int(paths.nodes[0, depth])
         before = tree.root if known.placed is None else known.placed.node
         (node,) = join_nodes(tree, [before], [said])
-        supporting = [replace(found, source="model")] if tree.is_ancestor(node, said) else []
+        supporting = []
+        if tree.is_ancestor(node, said):
+            supporting.append(replace(found, source="model"))
         if known.placed is not None and tree.is_ancestor(node, before):
             supporting.append(known)
         # Of two that are equally sure it is the model's.
-        ended = [label.up_to(int(tree.depth[node]), tree) for label in supporting]
+        end = int(tree.depth[node])
+        ended = [label.up_to(end, tree) for label in supporting]
         label = max(ended, key=_sureness)
         assert label.placed is not None
         placed = replace(

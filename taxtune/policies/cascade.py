@@ -105,12 +105,15 @@ def join_nodes(taxonomy: Taxonomy, first: ArrayLike, second: ArrayLike) -> IntAr
     one = np.asarray(first, dtype=np.int64)
     other = np.asarray(second, dtype=np.int64)
     lineage = taxonomy.lineage[one]
-    is_common = (lineage == taxonomy.lineage[other]) & (lineage >= 0)
+    others = taxonomy.lineage[other]
+    is_common = (lineage == others) & (lineage >= 0)
     # Where lineages part they do not meet again.
     depth = is_common.sum(axis=1) - 1
     common = lineage[np.arange(len(one)), depth]
-    joined = np.where(depth == taxonomy.depth[one], other, common)
-    return np.asarray(np.where(depth == taxonomy.depth[other], one, joined))
+    is_above = depth == taxonomy.depth[one]
+    is_below = depth == taxonomy.depth[other]
+    joined = np.where(is_above, other, common)
+    return np.asarray(np.where(is_below, one, joined))
 
 
 def price_list(
@@ -174,7 +177,8 @@ def known_first(
         return scores.nodes[:, 0], np.ones(len(scores.nodes), dtype=bool)
     nodes = _at(scores, first)
     asked = ~wanted[nodes]
-    return np.where(asked, _at(scores, max(first, ABOVE)), nodes), asked
+    surely = _at(scores, max(first, ABOVE))
+    return np.where(asked, surely, nodes), asked
 
 
 def level_of_each(promise: RiskGuarantee) -> float:
@@ -185,7 +189,8 @@ def level_of_each(promise: RiskGuarantee) -> float:
     """
     if promise.confidence_level is None:
         raise ValueError("A choice among pairs of thresholds has no guarantee in expectation.")
-    return 1 - (1 - promise.confidence_level) / (len(FIRST) + 1)
+    tested = len(FIRST) + 1
+    return 1 - (1 - promise.confidence_level) / tested
 
 
 def end_shares(scores: Paths) -> FloatArray:
@@ -249,7 +254,8 @@ def _cross_fitted(labelled: Labelled, wanted: IntArray) -> tuple[float, float | 
     chosen = replace(labelled, placed=nodes[np.newaxis])
     wrong, given = (groups.mean(values[0]).sum() for values in chosen.wrong())
     share = float(wrong / given) if given else None
-    return float(groups.mean(_recall(labelled, nodes, wanted)).mean()), share
+    hr = groups.mean(_recall(labelled, nodes, wanted))
+    return float(hr.mean()), share
 
 
 def _as_wanted(taxonomy: Taxonomy, wanted: BoolArray) -> IntArray:
@@ -279,12 +285,15 @@ def _gains(
     hr = _recall(labelled, labelled.placed[row], wanted)
     gain = (hr - hr_before)[asked]
     shares = ends[asked]
-    is_depth = tree.depth[before[asked]][:, np.newaxis] == depths
-    known = np.column_stack([is_depth, shares]).astype(np.float64)
-    *gains, slope = np.linalg.lstsq(known, gain)[0].tolist()
+    depth = tree.depth[before[asked]]
+    is_depth = depth[:, np.newaxis] == depths
+    known = np.column_stack([is_depth, shares])
+    weights = np.linalg.lstsq(known.astype(np.float64), gain)[0]
+    *gains, slope = weights.tolist()
     usual = float(gain.mean() - slope * shares.mean())
     seen = is_depth.any(axis=0)
-    return tuple(np.where(seen, gains, usual).tolist()), slope
+    by_depth = np.where(seen, gains, usual)
+    return tuple(by_depth.tolist()), slope
 
 
 def _at(paths: Paths, needed: float) -> IntArray:

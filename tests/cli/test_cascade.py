@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 
+import pandas as pd
 import pytest
 
 import taxtune
@@ -212,7 +213,7 @@ def test_points_are_chosen_of_cascades_alone(here):
         assert "--budget: only for scores with --then RUN" in error
 
 
-def test_a_cascade_is_calibrated_in_python(here, monkeypatch):
+def test_a_cascade_is_calibrated_and_labels_in_python(here, rows, server, monkeypatch):
     monkeypatch.chdir(here)
     records = list(csv.DictReader((here / "scores.csv").open()))
     asked = {"risk": 0.3, "data": "photos.csv", "policy": "self_consistency", "samples": 2}
@@ -225,3 +226,15 @@ def test_a_cascade_is_calibrated_in_python(here, monkeypatch):
     cheap = Cascade.read("deep/cheap.json")
     assert cheap.place == 0
     assert cheap.run == found.run
+    found.choose(hr=max(point.hr for point in found.points if point.kept)).write("deep/best.json")
+    classifier = taxtune.load_cascade("deep/best.json", {"vlm.max_tokens": 200})
+    images = [MANIFEST_FILE.parent / image for image, _ in rows[1:4]]
+    scores = [{records[2 * i]["label"]: 0.97} for i in (1, 2)]
+    before = len(server.chats)
+    given = pd.DataFrame({"image": images, "scores": [*scores, {"bird": 0.9}]}, dtype=object)
+    labels = classifier.classify(given)
+    known = [classifier.taxonomy.resolve(name) for _, name in rows[1:4]]
+    assert [label.placed.node for label in labels] == known
+    assert [label.source for label in labels] == ["scores", "scores", "model"]
+    assert classifier.model.settings.max_tokens == 200
+    assert len(server.chats) == before + 2
