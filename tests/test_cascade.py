@@ -14,9 +14,11 @@ from taxtune.metrics.groups import Groups
 from taxtune.policies import THRESHOLDS, RiskGuarantee, control_risk, weighted_paths, worst_loss
 from taxtune.policies.cascade import (
     FIRST,
+    PART,
+    PART_MODEL,
     join_nodes,
     known_first,
-    level_of_each,
+    part_of,
     price_list,
     wanted_nodes,
 )
@@ -84,11 +86,12 @@ def test_a_price_list_is_that_of_a_loop_over_images_and_pairs(seed, risk):
     promise = replace(HP, risk=risk)
     points = priced(scores, answers, truth, promise)
     assert [point.first for point in points[1:]] == list(FIRST)
+    assert PART_MODEL + PART * len(FIRST) == pytest.approx(1)
     asked = [point.asked for point in points]
     assert asked == sorted(asked)
     assert (asked[0], asked[-1]) == (0, 1)
-    level = level_of_each(promise)
     for point in points[1:]:
+        level = 1 - 0.1 * (0.3 if point.first is None else 0.1)
         first = scores.depths(2.0 if point.first is None else point.first)
         careful = scores.depths(max(point.first or 0.0, 0.9))
         expected = None
@@ -119,9 +122,9 @@ def test_each_source_alone_is_a_calibration_of_its_own(promise, size):
     asked = RiskGuarantee.asked(0.1, 0.9, promise)
     groups = Groups.of([str(i // size) for i in range(len(truth))])
     points = price_list(BIRDS, scores, answers, truth, asked, groups, LEAVES, VOTES)
-    each = replace(asked, confidence_level=level_of_each(asked))
-    by_scores = threshold_levels(BIRDS, scores, truth, each, groups, THRESHOLDS[::5])
-    by_answers = threshold_levels(BIRDS, answers, truth, each, groups, VOTES)
+    of_scores, of_model = part_of(asked, 0.1), part_of(asked, 0.3)
+    by_scores = threshold_levels(BIRDS, scores, truth, of_scores, groups, THRESHOLDS[::5])
+    by_answers = threshold_levels(BIRDS, answers, truth, of_model, groups, VOTES)
     assert points[0].level == last_kept(by_scores)
     assert points[-1].level == last_kept(by_answers)
 

@@ -10,8 +10,8 @@ and where they contradict each other their deepest common ancestor.
 Each source has a threshold of its own: shares of scores and of answers are no common scale, and one
 threshold for both loses (benchmarks/cascade.py). Pairs of thresholds are tested by learn-then-test
 (Angelopoulos, Bates, Candès, Jordan and Lei 2021). The first thresholds are fixed in advance, and
-below each the second goes down by fixed-sequence testing, at an equal part of the level, so that
-all pairs that are kept hold together and any of them may be chosen after a look.
+below each the second goes down by fixed-sequence testing, at a part of the level, so that all pairs
+that are kept hold together and any of them may be chosen after a look.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "end_shares",
     "join_nodes",
     "known_first",
-    "level_of_each",
+    "part_of",
     "price_list",
     "wanted_nodes",
 ]
@@ -45,6 +45,8 @@ __all__ = [
 #: The first thresholds, the cheapest first; None is the model alone. They are fixed before an image
 #: is seen, and few, since each takes a part of the level.
 FIRST: tuple[float | None, ...] = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, None)
+#: The parts of the level: of the model alone, which all else is compared with, and of each other one.
+PART_MODEL, PART = 0.3, 0.1
 #: The share of the scores that a node needs at least where an image is asked about.
 ABOVE = 0.9
 #: The thresholds of the scores alone.
@@ -144,7 +146,7 @@ def price_list(
         alone: the least cautious one that is kept, or the most cautious one, which is not.
     """
     truth = np.asarray(target, dtype=np.int64)
-    each = replace(promise, confidence_level=level_of_each(promise))
+    each = part_of(promise, PART)
     point = partial(_point, ends=end_shares(scores), wanted=_as_wanted(taxonomy, wanted))
     alone = np.array([_at(scores, needed) for needed in _ALONE])
     labelled = Labelled(taxonomy, alone, truth, each, groups)
@@ -158,6 +160,8 @@ def price_list(
             joined = join_nodes(taxonomy, known, said)
             pairs.append(np.where(asked, joined, known))
         labelled = replace(labelled, placed=np.array(pairs), instead=known)
+        if first is None:
+            labelled = replace(labelled, promise=part_of(promise, PART_MODEL))
         points.append(point(first, asked, thresholds, labelled))
     return tuple(points)
 
@@ -181,16 +185,16 @@ def known_first(
     return np.where(asked, surely, nodes), asked
 
 
-def level_of_each(promise: RiskGuarantee) -> float:
-    """Returns the confidence of each first threshold, and of the scores alone, by itself.
+def part_of(promise: RiskGuarantee, part: float = PART_MODEL) -> RiskGuarantee:
+    """Returns a promise at a part of its level, in (0, 1); by default the largest that any test has.
 
     Raises:
         ValueError: If the promise has no confidence.
     """
     if promise.confidence_level is None:
         raise ValueError("A choice among pairs of thresholds has no guarantee in expectation.")
-    tested = len(FIRST) + 1
-    return 1 - (1 - promise.confidence_level) / tested
+    level = (1 - promise.confidence_level) * part
+    return replace(promise, confidence_level=1 - level)
 
 
 def end_shares(scores: Paths) -> FloatArray:
