@@ -195,7 +195,7 @@ def _sureness(label: Classification) -> float:
 def read_calibrated(file: Path) -> Cascade | ScoreCalibration:
     """Reads a calibration of scores, with a run or alone."""
     text = read_text(file, error=DataError, what="calibration")
-    return Cascade.read(file) if '"taxtune cascade 1"' in text else ScoreCalibration.read(file)
+    return Cascade.read(file) if '"taxtune cascade ' in text else ScoreCalibration.read(file)
 
 
 def load_cascade(file: Path, settings: Mapping[str, Any]) -> CascadeClassifier:
@@ -206,9 +206,16 @@ def load_cascade(file: Path, settings: Mapping[str, Any]) -> CascadeClassifier:
         settings: Other values of the recipe's keys, see `load_classifier`.
 
     Raises:
-        DataError: If it cannot be read, nothing keeps its promise, or the run is another one now.
+        DataError: If it cannot be read, nothing keeps its promise, or the run is another one now or
+            gone.
     """
     cascade = Cascade.read(file)
+    if not Path(cascade.run).exists():
+        raise DataError(
+            "The run of the calibration is gone; it is looked for from the calibration's folder.",
+            file=Path(cascade.run),
+            remedy="Move both together, or calibrate again: taxtune calibrate SCORES --then RUN.",
+        )
     changes: dict[str, Any] = {"vlm.temperature": cascade.temperature}
     if cascade.temperature is None:
         changes = {}

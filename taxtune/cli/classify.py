@@ -159,7 +159,7 @@ def classify(
     if out is not None:
         written += [_beside(out, name) for name in ("review", "photos", "groups")]
     _check_files(written, images, force=force)
-    refused = (_NOT_FOR_RUNS, "scores") if calibration is None else (_FOR_OTHERS, "a run")
+    refused = (_NOT_FOR_RUNS, "calibrations of scores") if calibration is None else (_FOR_OTHERS, "a run")
     refuse_options(context, *refused)
     classifier = named_classifier(run, policy, settings, on_broken)
     if review_below is None:
