@@ -37,15 +37,16 @@ from taxtune.metrics import precision_recall
 from taxtune.metrics.bounds import p_value
 from taxtune.metrics.groups import Groups
 from taxtune.policies import THRESHOLDS, Paths, RiskGuarantee, spread, weighted_paths, worst_loss
-from taxtune.policies.cascade import FIRST, join_nodes, known_first, price_list
+from taxtune.policies.cascade import FIRST, PART, PART_MODEL, join_nodes, known_first, price_list
 from taxtune.report.output import Cell, Table
 from taxtune.taxonomy import Taxonomy, as_taxonomy
 
 DIFFICULTIES = (0.25, 0.5, 0.75)
 RISKS = (0.02, 0.05)
 CONFIDENCE = 0.9
-#: Of the level, which the first thresholds and the scores alone divide among themselves.
-PARTS = len(FIRST) + 1
+#: The parts of the level of the scores alone, the first thresholds and the model alone; and equal ones.
+PARTS = [PART] * len(FIRST) + [PART_MODEL]
+EIGHTHS = [1 / len(PARTS)] * len(PARTS)
 #: How much hR a cheaper point may lack.
 NEAR = 0.01
 #: Thresholds of the scores alone.
@@ -320,15 +321,20 @@ class Split(NamedTuple):
 
 
 def splits_of(
-    pair: Pair, columns: Sequence[Column], risk: float, level: float, given: argparse.Namespace
+    pair: Pair,
+    columns: Sequence[Column],
+    risk: float,
+    parts: Sequence[float],
+    given: argparse.Namespace,
 ) -> Iterator[Split]:
-    """Yields what each split keeps, every column tested at a level."""
+    """Yields what each split keeps, each column tested at its part of the level."""
     worst = worst_loss(pair.tree)
     for draw in range(given.splits):
         rng = np.random.default_rng([given.seed, draw])
         images = rng.choice(len(pair.target), given.images)
         rows = []
-        for column in columns:
+        for column, part in zip(columns, parts, strict=True):
+            level = (1 - CONFIDENCE) * part
             rows.append(last_kept(column.loss[:, images], risk, level, worst))
         hr = []
         for column, row in zip(columns, rows, strict=True):
@@ -356,17 +362,17 @@ def is_kept(columns: Sequence[Column], split: Split, risk: float) -> bool:
 def measure(pair: Pair, risk: float, given: argparse.Namespace) -> dict[str, list[Row]]:
     """Returns rows of each table, by its name."""
     columns = columns_of(pair)
-    part = (1 - CONFIDENCE) / PARTS
-    splits = list(splits_of(pair, columns, risk, part, given))
+    splits = list(splits_of(pair, columns, risk, PARTS, given))
     alone = [columns[0], columns[-1]]
-    whole = list(splits_of(pair, alone, risk, 1 - CONFIDENCE, given))
+    whole = list(splits_of(pair, alone, risk, (1, 1), given))
     others = {
-        "hR, one threshold": columns_of(pair, one_threshold=True),
-        "hR, first for all": columns_of(pair, one_for_all=True),
+        "hR, eighths": (columns, EIGHTHS),
+        "hR, one threshold": (columns_of(pair, one_threshold=True), PARTS),
+        "hR, first for all": (columns_of(pair, one_for_all=True), PARTS),
     }
     kept_by_others = {}
-    for name, every in others.items():
-        kept_by_others[name] = list(splits_of(pair, every, risk, part, given))
+    for name, (every, parts) in others.items():
+        kept_by_others[name] = list(splits_of(pair, every, risk, parts, given))
     lists = price_lists(pair, risk, given)
     points: list[Row] = []
     for i, column in enumerate(columns):
@@ -378,7 +384,7 @@ def measure(pair: Pair, risk: float, given: argparse.Namespace) -> dict[str, lis
             "hR": mean_recall(pair, column, rows),
             "hR of the list": float(np.mean([hr[i] for hr in lists])) if lists else None,
         }
-        for name, every in others.items():
+        for name, (every, _) in others.items():
             rows_so = [split.rows[i] for split in kept_by_others[name]]
             point[name] = mean_recall(pair, every[i], rows_so)
         if column in alone:

@@ -493,6 +493,9 @@ class BatchServer(OpenAIServer):
         with self._lock:
             self.requests.append(request)
             kind, *names = re.search("(?:files|batches).*", path)[0].split("/")
+            known = [*self._files, *(batch["id"] for batch in self.batches)]
+            if names and names[0] not in known:
+                return status(404, f"No such {kind}.")
             if kind == "files" and request.method == "GET":
                 return Reply(body=self._files[names[0]])
             if kind == "files":

@@ -241,7 +241,6 @@ def cascade(monkeypatch):
 def test_the_benchmark_of_cascades_keeps_what_the_price_list_keeps(cascade, risk):
     pair = cascade.recorded("features", 0.5, "votes").of(np.arange(400))
     columns = cascade.columns_of(pair)
-    level = (1 - cascade.CONFIDENCE) / cascade.PARTS
     promise = RiskGuarantee.asked(risk, cascade.CONFIDENCE)
     points = price_list(
         pair.tree,
@@ -255,7 +254,8 @@ def test_the_benchmark_of_cascades_keeps_what_the_price_list_keeps(cascade, risk
     )
     assert len(points) == len(columns)
     assert any(point.kept for point in points)
-    for point, column in zip(points, columns, strict=True):
+    for point, column, part in zip(points, columns, cascade.PARTS, strict=True):
+        level = (1 - cascade.CONFIDENCE) * part
         row = cascade.last_kept(column.loss, risk, level, worst_loss(pair.tree))
         assert point.kept == (row >= 0)
         assert point.asked == column.asked.mean()

@@ -14,9 +14,11 @@ from taxtune.metrics.groups import Groups
 from taxtune.policies import THRESHOLDS, RiskGuarantee, control_risk, weighted_paths, worst_loss
 from taxtune.policies.cascade import (
     FIRST,
+    PART,
+    PART_MODEL,
     join_nodes,
     known_first,
-    level_of_each,
+    part_of,
     price_list,
     wanted_nodes,
 )
@@ -84,11 +86,12 @@ def test_a_price_list_is_that_of_a_loop_over_images_and_pairs(seed, risk):
     promise = replace(HP, risk=risk)
     points = priced(scores, answers, truth, promise)
     assert [point.first for point in points[1:]] == list(FIRST)
+    assert PART_MODEL + PART * len(FIRST) == pytest.approx(1)
     asked = [point.asked for point in points]
     assert asked == sorted(asked)
     assert (asked[0], asked[-1]) == (0, 1)
-    level = level_of_each(promise)
     for point in points[1:]:
+        level = 1 - 0.1 * (0.3 if point.first is None else 0.1)
         first = scores.depths(2.0 if point.first is None else point.first)
         careful = scores.depths(max(point.first or 0.0, 0.9))
         expected = None
@@ -119,9 +122,9 @@ def test_each_source_alone_is_a_calibration_of_its_own(promise, size):
     asked = RiskGuarantee.asked(0.1, 0.9, promise)
     groups = Groups.of([str(i // size) for i in range(len(truth))])
     points = price_list(BIRDS, scores, answers, truth, asked, groups, LEAVES, VOTES)
-    each = replace(asked, confidence_level=level_of_each(asked))
-    by_scores = threshold_levels(BIRDS, scores, truth, each, groups, THRESHOLDS[::5])
-    by_answers = threshold_levels(BIRDS, answers, truth, each, groups, VOTES)
+    of_scores, of_model = part_of(asked, 0.1), part_of(asked, 0.3)
+    by_scores = threshold_levels(BIRDS, scores, truth, of_scores, groups, THRESHOLDS[::5])
+    by_answers = threshold_levels(BIRDS, answers, truth, of_model, groups, VOTES)
     assert points[0].level == last_kept(by_scores)
     assert points[-1].level == last_kept(by_answers)
 
@@ -192,6 +195,23 @@ def test_what_is_gained_by_asking_is_told_by_the_share_of_the_likeliest():
     (point,) = (each for each in points if each.first == 0.95)
     assert point.gain(0, 0.8) == pytest.approx(2 / 3)
     assert point.gain(0, 0.6) == pytest.approx(0)
+
+
+def test_hr_is_of_nodes_as_deep_as_wanted():
+    """Scores know the group of each bird, and answers the species: of groups these add nothing."""
+    n = 300
+    truth = np.where(np.arange(n) % 2, MALLARD, TEAL)
+    scores = weighted_paths(BIRDS, np.full((n, 1), DUCK))
+    answers = weighted_paths(BIRDS, truth[:, None])
+    groups_wanted = wanted_nodes(BIRDS, "1")
+    points = {}
+    for name, wanted in (("leaf", LEAVES), ("group", groups_wanted)):
+        found = price_list(BIRDS, scores, answers, truth, HP, alone(n), wanted, VOTES)
+        points[name] = found[0], found[-1]
+    (scores_alone, model_alone), (of_groups, model_of_groups) = points.values()
+    assert scores_alone.hr == pytest.approx(2 / 3)
+    assert model_alone.hr == 1
+    assert of_groups.hr == model_of_groups.hr == 1
 
 
 def test_nothing_is_promised_in_expectation():

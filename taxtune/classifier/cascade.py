@@ -30,7 +30,7 @@ from taxtune.policies.cascade import (
     FIRST,
     PricePoint,
     known_first,
-    level_of_each,
+    part_of,
     price_list,
     wanted_nodes,
 )
@@ -192,8 +192,7 @@ class CascadeRun(CalibrationRun):
     @cached_property
     def needed(self) -> int:
         """How many images, or groups of images, it takes at best."""
-        each = replace(self.guarantee, confidence_level=level_of_each(self.guarantee))
-        return each.fewest(self.tree[0])
+        return part_of(self.guarantee).fewest(self.tree[0])
 
     @cached_property
     def known(self) -> Scores:

@@ -65,10 +65,11 @@ def _print(cascade: Cascade) -> None:
     from taxtune.report.prices import price_table
 
     sure = how_sure(cascade.confidence_level)
+    depth = "" if cascade.wanted is None else f", down to {cascade.wanted} alone"
     notes = [
         images_note(cascade),
-        "Thresholds that are chosen on other images give hR and the labels wrong. What the risk is "
-        f"at most holds for all rows together, {sure}.",
+        f"hR{depth}, and the share of the labels that are wrong, are of thresholds chosen on other images. "
+        f"The risk is at most so for all rows together, {sure}.",
     ]
     _publish(price_table(cascade, notes))
     levels = [point.level for point in cascade.points]

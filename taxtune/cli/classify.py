@@ -92,7 +92,7 @@ LabelsOutOption = Annotated[
 BatchOption = Annotated[
     bool, opt("Ask in the provider's batches: half the price, exit code 75.", "--batch")
 ]
-ResumeOption = Annotated[bool, opt("Fetch the answers to what --batch submitted.", "--resume")]
+ResumeOption = Annotated[bool, opt("Fetch what --batch submitted; submit what failed.", "--resume")]
 ReviewBelowOption = Annotated[
     float | None,
     opt(

@@ -5,26 +5,26 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
-from pydantic import TypeAdapter, ValidationError
+from filelock import FileLock, Timeout
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
-from taxtune.atomic import write_bytes
+from taxtune.atomic import check_in_place, write_bytes
 from taxtune.errors import BatchPendingError, DataError, ModelError
 from taxtune.models.api import ApiModel, Completion
 from taxtune.models.api_errors import classify, load_litellm
 from taxtune.models.ask import answer_key
-from taxtune.models.base import CallError, Failure, Model, Reply, Request
+from taxtune.models.base import CallError, Failure, Fault, Model, Reply, Request
 from taxtune.models.transport import OF_FILES, guarded, responder
 
 __all__ = ["BatchModel", "in_batches"]
@@ -41,14 +41,19 @@ _FAILED = 503  # the status of what may be asked again
 _JSON = {"content-type": "application/json"}
 _UNREAD = 200, {"choices": [{"message": {"content": "-"}}]}
 _HELD = Failure("The reply is not there yet.", retryable=True)
+_GO_ON = "The same command with --resume goes on; nothing is submitted twice."
+_MISSING = (
+    "Check `api_base` and the key: what {file} lists was submitted with them. If that is gone for "
+    "good, delete the file. If the server has no batches, ask without --batch."
+)
 
 
 @dataclass(frozen=True)
 class _Batch:
     """A batch that was submitted, or was about to be."""
 
-    name: str  # a hash of its time and its requests, which the provider keeps, too
-    since: datetime
+    name: str  # which the provider keeps, too
+    since: AwareDatetime
     keys: tuple[str, ...]  # of its requests
     id: str | None = None  # what the provider calls it, once that is known
 
@@ -68,76 +73,72 @@ class BatchModel(ApiModel):
     """
 
     def __init__(self, live: ApiModel, file: Path) -> None:
+        vars(self).update(vars(live))  # with what it has learned of its provider
         once = replace(live.settings.retry, max_retries=0)
-        super().__init__(live.model, replace(live.settings, retry=once))
-        self.refusals = live.refusals
+        self.settings = replace(live.settings, retry=once)
         self.batch_size = sys.maxsize
         self._file = file
+        self._alone = FileLock(f"{file}.lock")
         self._gives = True
         self._given: set[str] = set()
-        # Of the requests in batches: status and body, None where the batch has not ended.
-        self._responses: dict[str, tuple[int, Any] | None] = {}
-        self._lines: dict[str, bytes] = {}
-        self._held = 0  # bytes
 
     def submitter(self) -> BatchModel:
-        """Returns a model that submits, and gives no reply."""
+        """Returns a model that submits, and gives failures in place of replies."""
         model = copy(self)
         model._gives = False
         return model
 
-    def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Returns the price in a batch: litellm's where its list has one, else half the live one."""
-        if super().price(prompt_tokens, completion_tokens) is None:
-            return None
-        litellm = load_litellm()
-        usage = litellm.Usage(prompt_tokens, completion_tokens)
-        return float(sum(litellm.cost_calculator.batch_cost_calculator(usage, self.model)))
-
     def stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-        """Gives (place, reply) of the batches that have ended, and submits what is in no batch.
+        """Gives (place, reply) once all batches have ended; first submits what is in no batch.
 
         Raises:
-            BatchPendingError: If some have not ended.
+            BatchPendingError: If some have not ended, or another process submits or fetches.
             ModelError: If the provider refuses, or is out of reach.
         """
+        if not requests:
+            return
         keys = [self._key_of(request) for request in requests]
-        waiting = set(keys)
-        self._responses = {}
-        for batch in self._batches_of(waiting):
-            self._responses |= dict.fromkeys(batch.keys) | self._fetch(batch)
-        for place, reply in super().stream(requests):
-            if self._gives and reply is not _HELD:
-                yield place, reply
-                waiting.remove(keys[place])
-                self._given.add(keys[place])
-        self._submit()
-        if waiting:
-            batches = self._batches_of(waiting)
-            ids = ", ".join(str(batch.id) for batch in batches)
-            since = min([batch.since for batch in batches], default=datetime.now(UTC))
-            message = f"{len(waiting):,} questions are with the provider since"
-            moment = f"{since.astimezone():%Y-%m-%d %H:%M} (batch {ids})."
+        check_in_place(Path(self._alone.lock_file))
+        try:
+            with self._alone.acquire(timeout=0):
+                self._look(set(keys))
+                replies = list(super().stream(requests))
+                self._submit()
+        except Timeout:
+            message = "Another process submits or fetches questions."
+            raise BatchPendingError(message, file=self._file, remedy=_GO_ON) from None
+        if waiting := [self._pending[key] for key in keys if key in self._pending]:
+            since = min(batch.since for batch in waiting).astimezone()
+            ids = ", ".join(sorted({str(batch.id) for batch in waiting}))
+            verb = "question is" if len(waiting) == 1 else "questions are"
+            message = f"{len(waiting):,} {verb} with the provider since"
+            moment = f"{since:%Y-%m-%d %H:%M} (batch {ids})."
             remedy = "The same command with --resume fetches the answers, within a day."
             raise BatchPendingError(f"{message} {moment}", remedy=remedy)
+        for place, reply in replies:
+            yield place, reply if self._gives else _HELD
+            if self._gives:
+                self._given.add(keys[place])
 
     def forget(self) -> None:
         """Drops the requests from the file whose replies were given: the answers are stored."""
-        for batch in self._batches():
-            kept = tuple(key for key in batch.keys if key not in self._given)
-            if len(kept) < len(batch.keys):
-                self._put(batch, keys=kept)
+        if not self._given:
+            return
+        with self._alone:
+            for batch in self._batches():
+                kept = tuple(key for key in batch.keys if key not in self._given)
+                self._put(replace(batch, keys=kept))
 
     def _answer_one(self, request: Request, stop: threading.Event) -> Reply:
         """Returns the reply in a batch's response; `_HELD` where there is none, to be submitted."""
         key = self._key_of(request)
+        if key in self._pending:
+            return _HELD
         response = self._responses.get(key)
         if response is not None:
             request = replace(request, image=None)
-        elif key in self._responses:
-            return _HELD
-        status, reply = response or _UNREAD
-        content = httpx.ByteStream(json.dumps(reply).encode())
+        status, told = response or _UNREAD
+        content = httpx.ByteStream(json.dumps(told).encode())
         bodies: list[bytes] = []
 
         def respond(call: httpx.Request) -> httpx.Response:
@@ -146,19 +147,19 @@ class BatchModel(ApiModel):
 
         token = responder.set(respond)
         try:
-            given = super()._answer_one(request, stop)
+            reply = super()._answer_one(request, stop)
         finally:
             responder.reset(token)
         if response is not None or not bodies:  # without a body: its image cannot be read
-            return given
+            return reply
         line = {"custom_id": key, "method": "POST", "url": _CHATS, "body": json.loads(bodies[0])}
         self._hold(key, json.dumps(line).encode() + b"\n")
         return _HELD
 
     def _attempt(self, arguments: Mapping[str, Any]) -> tuple[Completion, CallError | None]:
         completion, problem = super()._attempt(arguments)
-        usd = self.price(completion.prompt_tokens, completion.completion_tokens)
-        return replace(completion, cost_usd=usd), problem
+        live = self.price(completion.prompt_tokens, completion.completion_tokens)
+        return replace(completion, cost_usd=None if live is None else live / 2), problem
 
     def _key_of(self, request: Request) -> str:
         # A parameter that is found to be refused makes no other request of it.
@@ -170,77 +171,80 @@ class BatchModel(ApiModel):
             return _BATCHES.validate_json(self._file.read_bytes())
         except FileNotFoundError:
             return []
-        except (OSError, ValidationError) as error:
+        except ValidationError as error:
             message = "The record of what was submitted cannot be read."
             raise DataError(message, file=self._file, remedy="Restore it.") from error
 
-    def _put(self, batch: _Batch, **changes: Any) -> _Batch:
-        """Writes and returns a batch with changes; one without requests is dropped."""
-        changed = replace(batch, **changes)
-        batches = {one.name: one for one in self._batches()} | {batch.name: changed}
+    def _put(self, batch: _Batch) -> None:
+        """Writes a batch to the file; one without requests is dropped."""
+        batches = {one.name: one for one in self._batches()} | {batch.name: batch}
         kept = [one for one in batches.values() if one.keys]
         write_bytes(self._file, _BATCHES.dump_json(kept))
-        return changed
 
-    def _batches_of(self, keys: Set[str]) -> list[_Batch]:
-        """Returns the batches of requests, also those that no process has lived to note."""
+    def _look(self, keys: set[str]) -> None:
+        """Finds out which requests have responses (status and body), and which are in a batch."""
+        self._responses: dict[str, tuple[int, Any]] = {}
+        self._pending: dict[str, _Batch] = {}
+        self._held: list[str] = []
+        self._lines = bytearray()
         batches = []
         for batch in self._batches():
             if keys.isdisjoint(batch.keys):
                 continue
-            if batch.id is None:
-                found = self._find(batch.name)
-                batch = self._put(batch, id=found, keys=batch.keys if found else ())
-            if batch.keys:
-                batches.append(batch)
-        return batches
+            found = self._found(batch)
+            if found is None:  # a process ended before it was submitted
+                self._put(replace(batch, keys=()))
+            else:
+                batches.append((batch, found))
+        have_ended = all(found.status in _ENDED for _, found in batches)
+        for batch, found in batches:
+            if have_ended:
+                self._responses |= self._read(batch, found)
+            else:  # what has ended is read with the last
+                batch = replace(batch, id=found.id)
+                self._pending |= dict.fromkeys(batch.keys, batch)
 
     def _hold(self, key: str, line: bytes) -> None:
         """Adds a line to those that are submitted together."""
         with self._lock:
-            if len(self._lines) == _REQUESTS or self._held + len(line) > _BYTES:
+            if len(self._held) == _REQUESTS or len(self._lines) + len(line) > _BYTES:
                 self._submit()
-            self._lines[key] = line
-            self._held += len(line)
+            self._held.append(key)
+            self._lines += line
 
     def _submit(self) -> None:
         """Submits the lines that are held, if any."""
-        if not self._lines:
+        if not self._held:
             return
-        since = datetime.now(UTC)
-        name = sha256("".join([str(since), *self._lines]).encode()).hexdigest()
-        content = b"".join(self._lines.values())
+        batch = _Batch(name=uuid4().hex, since=datetime.now(UTC), keys=tuple(self._held))
         # First, so that it is looked for where this process ends before it has the id.
-        batch = self._put(_Batch(name=name, since=since, keys=tuple(self._lines)))
-        file = self._operate("create_file", file=("questions.jsonl", content), purpose="batch")
+        self._put(batch)
+        questions = "questions.jsonl", bytes(self._lines)
+        file = self._operate("create_file", file=questions, purpose="batch")
         made = self._operate(
             "create_batch",
             completion_window="24h",
             endpoint=_CHATS,
             input_file_id=file.id,
-            metadata={"name": name},
+            metadata={"name": batch.name},
         )
-        self._put(batch, id=made.id)
-        self._lines = {}
-        self._held = 0
+        batch = replace(batch, id=made.id)
+        self._put(batch)
+        self._pending |= dict.fromkeys(self._held, batch)
+        self._held.clear()
+        self._lines.clear()
 
-    def _find(self, name: str) -> str | None:
-        """Returns the provider's id of the batch of a name; None where it has none."""
-        after = None
-        while True:
-            page = self._operate("list_batches", after=after, limit=100)
-            for batch in page.data:
-                if (batch.metadata or {}).get("name") == name:
-                    return str(batch.id)
-                after = batch.id
-            if not page.data or not page.has_more:
-                return None
+    def _found(self, batch: _Batch) -> Any:
+        """Returns a batch as the provider knows it; None where it has none of the name."""
+        if batch.id is not None:
+            return self._operate("retrieve_batch", batch_id=batch.id)
+        for one in self._operate("list_batches", limit=100):
+            if (one.metadata or {}).get("name") == batch.name:
+                return one
+        return None
 
-    def _fetch(self, batch: _Batch) -> dict[str, tuple[int, Any]]:
-        """Returns status and body for each request of a batch; nothing while it has not ended."""
-        found = self._operate("retrieve_batch", batch_id=batch.id)
-        if found.status not in _ENDED:
-            return {}
+    def _read(self, batch: _Batch, found: Any) -> dict[str, tuple[int, Any]]:
+        """Returns status and body for each request of a batch that has ended."""
         errors = getattr(found.errors, "data", None) or []
         words = ": ".join([f"the batch is {found.status}", *(str(one.message) for one in errors)])
         lost = _FAILED, {"error": {"message": words}}
@@ -261,24 +265,22 @@ class BatchModel(ApiModel):
         litellm = load_litellm()
         base = self.settings.api_base
         _, provider, key, address = litellm.get_llm_provider(self.model, api_base=base)
-        call = partial(
-            getattr(litellm, operation),
-            custom_llm_provider=provider,
-            api_base=base or address,
-            api_key=self._key() or key,
-            timeout=_SECONDS,
-            max_retries=0,
-            **arguments,
-        )
+        arguments |= {"custom_llm_provider": provider, "api_base": base or address}
+        arguments |= {"api_key": self._key() or key, "timeout": _SECONDS, "max_retries": 0}
+
+        def call() -> Any:
+            result = getattr(litellm, operation)(**arguments)
+            return list(result) if operation == "list_batches" else result  # of all pages
+
         try:
             server = self._server()
             return guarded(call, server, _SECONDS, logprobs=True, extra={}, replies=replies)
         except Exception as error:
             problem = classify(error, self.settings.api_key)
-            if problem.fault.fatal:
-                raise self._fatal(problem) from None
-            remedy = "The same command with --resume goes on; nothing is submitted twice."
-            raise ModelError(f"{self._sentence(problem)}.", remedy=remedy) from None
+            if problem.fault is Fault.NOT_FOUND:
+                problem.remedy = _MISSING.format(file=self._file)
+            problem.remedy = problem.remedy or _GO_ON
+            raise self._fatal(problem) from None
 
 
 def in_batches(model: Model, answers: Path | None, *, resume: bool = False) -> BatchModel:

@@ -10,14 +10,15 @@ and where they contradict each other their deepest common ancestor.
 Each source has a threshold of its own: shares of scores and of answers are no common scale, and one
 threshold for both loses (benchmarks/cascade.py). Pairs of thresholds are tested by learn-then-test
 (Angelopoulos, Bates, Candès, Jordan and Lei 2021). The first thresholds are fixed in advance, and
-below each the second goes down by fixed-sequence testing, at an equal part of the level, so that
-all pairs that are kept hold together and any of them may be chosen after a look.
+below each the second goes down by fixed-sequence testing, at a part of the level, so that all pairs
+that are kept hold together and any of them may be chosen after a look.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +37,7 @@ __all__ = [
     "end_shares",
     "join_nodes",
     "known_first",
-    "level_of_each",
+    "part_of",
     "price_list",
     "wanted_nodes",
 ]
@@ -44,6 +45,8 @@ __all__ = [
 #: The first thresholds, the cheapest first; None is the model alone. They are fixed before an image
 #: is seen, and few, since each takes a part of the level.
 FIRST: tuple[float | None, ...] = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, None)
+#: The parts of the level: of the model alone, which all else is compared with, and of each other one.
+PART_MODEL, PART = 0.3, 0.1
 #: The share of the scores that a node needs at least where an image is asked about.
 ABOVE = 0.9
 #: The thresholds of the scores alone.
@@ -61,7 +64,7 @@ class PricePoint:
         second: The share that it needs of the model's answers; None for the scores alone.
         asked: Share of the images that are asked about, in [0, 1].
         hp: Mean hP, each group counted once, where thresholds are chosen on other images.
-        hr: Mean hR, likewise.
+        hr: Mean hR, likewise; of nodes and truths as deep as wanted, and no deeper.
         wrong: Share of the labels that are wrong, likewise; None if there are none.
         level: What the images say of the thresholds, which were chosen on them.
         gains: How much hR is gained by asking, by the depth of u, from 0 on, where the likeliest
@@ -141,12 +144,12 @@ def price_list(
         alone: the least cautious one that is kept, or the most cautious one, which is not.
     """
     truth = np.asarray(target, dtype=np.int64)
-    each = replace(promise, confidence_level=level_of_each(promise))
-    ends = end_shares(scores)
+    each = part_of(promise, PART)
+    point = partial(_point, ends=end_shares(scores), wanted=_as_wanted(taxonomy, wanted))
     alone = np.array([_at(scores, needed) for needed in _ALONE])
     labelled = Labelled(taxonomy, alone, truth, each, groups)
     nobody = np.zeros(len(truth), dtype=bool)
-    points = [_point(None, nobody, _ALONE, labelled, ends)]
+    points = [point(None, nobody, _ALONE, labelled)]
     supported = [_at(answers, needed) for needed in thresholds]
     for first in FIRST:
         known, asked = known_first(scores, first, wanted)
@@ -155,7 +158,9 @@ def price_list(
             joined = join_nodes(taxonomy, known, said)
             pairs.append(np.where(asked, joined, known))
         labelled = replace(labelled, placed=np.array(pairs), instead=known)
-        points.append(_point(first, asked, thresholds, labelled, ends))
+        if first is None:
+            labelled = replace(labelled, promise=part_of(promise, PART_MODEL))
+        points.append(point(first, asked, thresholds, labelled))
     return tuple(points)
 
 
@@ -177,15 +182,15 @@ def known_first(
     return np.where(asked, _at(scores, max(first, ABOVE)), nodes), asked
 
 
-def level_of_each(promise: RiskGuarantee) -> float:
-    """Returns the confidence of each first threshold, and of the scores alone, by itself.
+def part_of(promise: RiskGuarantee, part: float = PART_MODEL) -> RiskGuarantee:
+    """Returns a promise at a part of its level, in (0, 1); by default the largest that any test has.
 
     Raises:
         ValueError: If the promise has no confidence.
     """
     if promise.confidence_level is None:
         raise ValueError("A choice among pairs of thresholds has no guarantee in expectation.")
-    return 1 - (1 - promise.confidence_level) / (len(FIRST) + 1)
+    return replace(promise, confidence_level=1 - (1 - promise.confidence_level) * part)
 
 
 def end_shares(scores: Paths) -> FloatArray:
@@ -200,6 +205,7 @@ def _point(
     thresholds: Sequence[float],
     labelled: Labelled,
     ends: FloatArray,
+    wanted: IntArray,
 ) -> PricePoint:
     """Returns the least cautious of pairs with one first threshold that keeps a promise.
 
@@ -209,13 +215,14 @@ def _point(
         thresholds: The thresholds that vary: the second one, or of the scores alone their own.
         labelled: The labels at each; `instead` is None for the scores alone.
         ends: See `end_shares`.
+        wanted: See `_as_wanted`.
     """
     tested = labelled.test()
     row = max(_last_kept(tested, labelled.promise), 0)
     needed = thresholds[row]
     is_alone = labelled.instead is None
-    hp, hr, wrong = _cross_fitted(labelled)
-    gains, slope = _gains(labelled, row, asked, ends)
+    hp, hr, wrong = _cross_fitted(labelled, wanted)
+    gains, slope = _gains(labelled, row, asked, ends, wanted)
     return PricePoint(
         first=needed if is_alone else first,
         second=None if is_alone else needed,
@@ -235,10 +242,14 @@ def _last_kept(tested: Tested, promise: RiskGuarantee) -> int:
     return max(kept, default=-1)
 
 
-def _cross_fitted(labelled: Labelled) -> tuple[float, float, float | None]:
+def _cross_fitted(labelled: Labelled, wanted: IntArray) -> tuple[float, float, float | None]:
     """Returns hP, hR and the share of wrong labels, the policy chosen on other images.
 
     The i-th group is in fold i modulo 20. Where nothing is kept, the images are on the root.
+
+    Args:
+        labelled: The labels of the policies.
+        wanted: The node that each node counts as in hR, see `_as_wanted`.
     """
     groups = labelled.groups
     folds = groups.numbers % _FOLDS
@@ -249,22 +260,38 @@ def _cross_fitted(labelled: Labelled) -> tuple[float, float, float | None]:
         if row >= 0:
             nodes[own] = labelled.placed[row, own]
     chosen = replace(labelled, placed=nodes[np.newaxis])
-    hp, hr = (groups.mean(values[0]).mean() for values in chosen.scores())
+    (hp,), _ = chosen.scores()
+    hr = _recall(labelled, nodes, wanted)
     wrong, given = (groups.mean(values[0]).sum() for values in chosen.wrong())
-    return float(hp), float(hr), float(wrong / given) if given else None
+    share = float(wrong / given) if given else None
+    return float(groups.mean(hp).mean()), float(groups.mean(hr).mean()), share
+
+
+def _as_wanted(taxonomy: Taxonomy, wanted: BoolArray) -> IntArray:
+    """Returns for each node the first one on its path that is as deep as wanted, or itself, (nodes,)."""
+    lineage = taxonomy.lineage
+    is_enough = (lineage >= 0) & wanted[lineage]
+    places = np.arange(len(lineage))
+    first = lineage[places, is_enough.argmax(axis=1)]
+    return np.where(is_enough.any(axis=1), first, places)
+
+
+def _recall(labelled: Labelled, nodes: IntArray, wanted: IntArray) -> FloatArray:
+    """Returns hR of nodes, each node and truth no deeper than wanted, shape (n,)."""
+    return precision_recall(labelled.taxonomy, wanted[nodes], wanted[labelled.target])[1]
 
 
 def _gains(
-    labelled: Labelled, row: int, asked: BoolArray, ends: FloatArray
+    labelled: Labelled, row: int, asked: BoolArray, ends: FloatArray, wanted: IntArray
 ) -> tuple[tuple[float, ...], float]:
     """Returns the gains and the slope of a policy by the likeliest leaves' shares."""
-    tree, target = labelled.taxonomy, labelled.target
+    tree = labelled.taxonomy
     depths = np.arange(tree.height + 1)
     before = labelled.instead
     if before is None or not asked.any():
         return (0.0,) * len(depths), 0.0
-    _, hr_before = precision_recall(tree, before, target)
-    _, hr = precision_recall(tree, labelled.placed[row], target)
+    hr_before = _recall(labelled, before, wanted)
+    hr = _recall(labelled, labelled.placed[row], wanted)
     gain = (hr - hr_before)[asked]
     shares = ends[asked]
     is_depth = tree.depth[before[asked]][:, np.newaxis] == depths

@@ -19,8 +19,8 @@ __all__ = ["draw_prices", "price_table", "share_table"]
 
 _PER = f"for {IMAGES:,} images"
 _ASKED = "asked, %"
-_WRONG = "labels wrong, %"
-_DIGITS = {"first": 4, "second": 4, _ASKED: 1, "dollars": 2, "minutes": 1, _WRONG: 1}
+_WRONG = "wrong, %"
+_DIGITS = {"first": 3, "second": 3, _ASKED: 1, "usd": 2, "min": 1, _WRONG: 1}
 
 
 def share_table(work: CascadeRun) -> Table:
@@ -38,11 +38,11 @@ def price_table(cascade: Cascade, notes: list[str]) -> Table:
     """Returns the price list: the scores alone, points between, and the model alone."""
     rows = []
     for place, point in enumerate(cascade.points):
-        row: dict[str, Cell] = {"labels by": "both"}
+        row: dict[str, Cell] = {"by": "both"}
         if point.second is None:
-            row["labels by"] = "scores"
+            row["by"] = "scores"
         elif point.first is None:
-            row["labels by"] = "model"
+            row["by"] = "model"
         row["first"] = point.first
         row["second"] = point.second
         row |= _costs(point.asked, cascade.samples, cascade.call)
@@ -51,7 +51,7 @@ def price_table(cascade: Cascade, notes: list[str]) -> Table:
         row[_WRONG] = None if wrong is None else 100 * wrong
         level = point.level
         is_hp = cascade.promise == "hp"
-        row["risk at most"] = level.bound if is_hp else level.labels_bound
+        row["at most"] = level.bound if is_hp else level.labels_bound
         row["verdict"] = "kept" if point.kept else ""
         if place == cascade.place:
             row["verdict"] = "chosen"
@@ -85,10 +85,10 @@ def draw_prices(cascade: Cascade) -> Figure:
     axes.grid(color=FAINT, lw=0.5)
     axes.set_axisbelow(True)
     costs = _costs(0.01, cascade.samples, cascade.call)
-    for unit in ("dollars", "minutes"):
+    for unit, name in (("usd", "dollars"), ("min", "minutes")):
         if costs[unit]:
             scale = partial(np.multiply, costs[unit]), partial(np.multiply, 1 / costs[unit])
-            axes.secondary_xaxis("top", functions=scale).set_xlabel(f"{unit} {_PER}")
+            axes.secondary_xaxis("top", functions=scale).set_xlabel(f"{name} {_PER}")
             break
     figure.legend(loc="outside lower left", ncols=3)
     figure.draw_without_rendering()
@@ -105,6 +105,6 @@ def _costs(asked: float, samples: int, call: CallCost) -> dict[str, Any]:
     return {
         _ASKED: 100 * asked,
         "calls": calls,
-        "dollars": None if usd is None else calls * usd,
-        "minutes": None if seconds is None else calls * seconds / 60,
+        "usd": None if usd is None else calls * usd,
+        "min": None if seconds is None else calls * seconds / 60,
     }

@@ -274,6 +274,8 @@ class Tuner:
             anew=self.anew or f"out={str(next_folder(whole))!r}",
             lock=self.lock,
         )
+        if self.batch:  # also where the search is killed before it is over
+            self.history.set_note(_BATCH, True)
         splits = experiment.splits
         images = (*experiment.examples, *splits.tuning, *splits.heldout)
         list_copies(images, self.folder / "copies.csv")
@@ -303,9 +305,8 @@ class Tuner:
 
     def _in_batches(self, evaluator: Evaluator) -> Evaluator:
         """Returns the evaluator, which asks in batches if the run was told to once."""
-        if not (self.batch or self.history.note(_BATCH)):
+        if not self.history.note(_BATCH):
             return evaluator
-        self.history.set_note(_BATCH, True)
         model = in_batches(self.experiment.vlm, self.experiment.answers)
         return replace(evaluator, asker=replace(evaluator.asker, model=model))
 

@@ -97,6 +97,29 @@ def test_held_out_questions_of_a_run_are_one_batch(tuned, server):
     assert sum(usage["cost_usd"] or 0 for usage in usages) == pytest.approx(12 * 2 * half)
 
 
+def test_a_search_that_is_killed_asks_in_batches_when_it_is_resumed(server, tmp_path):
+    before = len(server.batches)
+    begun = threading.Event()
+    reply = server._reply
+
+    def late(request):
+        """Keeps the first question of the search waiting."""
+        begun.set()
+        return replace(reply(request), delay=60)
+
+    server._reply = late
+    words = ["tune", "fieldguide", *settings(server), "--set", "seed=1", "--out=run"]
+    process = Started(*words, "--batch", folder=tmp_path)
+    try:
+        assert begun.wait(120), process.poll()
+    finally:
+        process.kill()
+        process.wait()
+        server._reply = reply
+    assert run_captured(*words, "--resume", folder=tmp_path).code == 75
+    assert len(server.batches) == before + 1
+
+
 def test_all_images_are_one_batch(here, server, monkeypatch):
     monkeypatch.setattr(labels, "_BATCH", 2)
     before = len(server.batches)

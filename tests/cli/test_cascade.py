@@ -95,8 +95,8 @@ def test_a_dry_run_tells_the_shares_that_scores_know_and_asks_nothing(here, serv
         if len(cells) == 5 and cells[1][0].isdigit():
             shares[cells[0]] = (cells[1], cells[2])
     third = f"{100 * 47 / IMAGES:.1f}"
-    assert shares["0.9000"] == (third, f"{10_000 * 47 / IMAGES:,.0f}")
-    assert shares["0.9900"] == shares["–"] == ("100.0", "10,000")
+    assert shares["0.900"] == (third, f"{10_000 * 47 / IMAGES:,.0f}")
+    assert shares["0.990"] == shares["–"] == ("100.0", "10,000")
     rows = run_json(*words("--dry-run"), folder=here)["tables"]["shares"]
     assert [row["asked, %"] for row in rows] == sorted(row["asked, %"] for row in rows)
     assert not (here / "calibration.json").exists()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taxtune.errors import BatchPendingError, DataError, ModelError
+from taxtune.errors import BatchPendingError, DataError, ModelError, TaxtuneError
 from taxtune.models import AnswerStore, Failure, Request, ask, count_faults
 from taxtune.models import batches as module
 from taxtune.models.ask import _StoreWriter
@@ -266,14 +266,64 @@ def test_files_are_as_large_as_a_provider_takes_them(server, questions, file, mo
     assert len(server.batches) == 5
 
 
+def test_what_fails_for_good_in_two_files_keeps_no_command_waiting(
+    server, questions, file, monkeypatch
+):
+    """Were the failures of the file that ends first given, they would be submitted again before the other ends."""
+    monkeypatch.setattr(module, "_REQUESTS", 3)
+    with pytest.raises(BatchPendingError, match="batch_0, batch_1"):
+        asked(server, questions, file)
+    bad = [questions[0].prompt, questions[4].prompt]
+    for batch in list(server.batches):
+        with pytest.raises(BatchPendingError, match=r"5 questions .*batch_0, batch_1"):
+            asked(server, questions, file)
+        server._end(batch, "completed", (), bad)
+    assert not [one for one in server.requests if one.path.endswith("/content")]
+    replies = asked(server, questions, file)
+    assert sum(isinstance(reply, Failure) for reply in replies) == 2
+    assert len(server.batches) == 2
+
+
+def test_two_processes_at_once_submit_once(server, questions, file):
+    """The second comes while the first uploads."""
+    reply = server._reply
+    second = []
+
+    def meanwhile(request):
+        if request.method == "POST" and request.path.endswith("/files") and not second:
+            second.append(None)
+            with pytest.raises(BatchPendingError, match="Another process"):
+                asked(server, questions, file)
+            second.append("refused")
+        return reply(request)
+
+    server._reply = meanwhile
+    with pytest.raises(BatchPendingError, match="5 questions"):
+        asked(server, questions, file)
+    assert second == [None, "refused"]
+    server.end()
+    assert len(texts(asked(server, questions, file))) == 5
+    assert set(server.paid.values()) == {1}
+
+
+def test_a_lock_that_is_a_link_is_refused(server, questions, file, tmp_path):
+    (tmp_path / "other").write_text("precious")
+    file.with_name("answers-batches.json.lock").symlink_to(tmp_path / "other")
+    with pytest.raises(TaxtuneError, match="This is a link"):
+        asked(server, questions, file)
+    assert (tmp_path / "other").read_text() == "precious"
+
+
 def test_an_image_that_cannot_be_read_is_in_no_batch(server, questions, file, tmp_path):
     (tmp_path / "none.png").write_bytes(b"no image")
     broken = Request("What?", tmp_path / "none.png")
     with pytest.raises(BatchPendingError, match="5 questions"):
         asked(server, [broken, *questions], file)
     server.end()
-    with AnswerStore(file) as store, pytest.raises(BatchPendingError):
-        ask(in_batches(api_model(server), file).submitter(), [broken], store)
+    with AnswerStore(file) as store:
+        (held,) = ask(in_batches(api_model(server), file).submitter(), [broken], store)
+    assert isinstance(held, Failure)
+    assert len(server.batches) == 1
     failure, *others = asked(server, [broken, *questions], file)
     assert isinstance(failure, Failure)
     assert len(texts(others)) == 5
@@ -352,9 +402,59 @@ def test_what_cannot_be_asked_in_batches_is_told(server, file, monkeypatch):
         patch.setattr(module, "find_spec", lambda name: None)
         with pytest.raises(ModelError, match="later version of litellm"):
             in_batches(api_model(server), file)
-    file.with_name("answers-batches.json").write_text("[{}]")
+
+
+NAIVE = '[{"name": "a", "since": "2026-01-01T00:00:00", "keys": ["b"], "id": "c"}]'
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", "[{}]", "null", NAIVE])
+def test_a_record_that_cannot_be_read_is_told_and_nothing_is_submitted(server, file, text):
+    file.with_name("answers-batches.json").write_text(text)
     with pytest.raises(DataError, match=r"answers-batches\.json"):
         asked(server, [Request("a")], file)
+    assert not server.requests
+
+
+def test_a_batch_that_the_provider_does_not_know_is_told_with_the_file(server, questions, file):
+    """It may be that of another key: to submit it again would pay twice."""
+    with pytest.raises(BatchPendingError):
+        asked(server, questions, file)
+    (gone,) = server.batches
+    server.batches.clear()
+    with pytest.raises(ModelError, match=r"No such batches.*answers-batches\.json"):
+        asked(server, questions, file)
+    assert recorded(file)[0]["id"] == gone["id"]
+    assert not server.batches
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-4o", "azure/gpt-4o"])
+def test_a_batch_without_an_id_is_found_on_a_later_page(server, questions, file, name, monkeypatch):
+    monkeypatch.setenv("AZURE_API_VERSION", "2024-10-21")
+    server.page_size = 2
+    others = [Request(f"Something else? {i}") for i in range(4)]
+    live = api_model(server, name)
+    for number, some in enumerate([questions, *([other] for other in others)]):
+        kept = file if number == 0 else file.with_name(f"{number}.db")
+        with pytest.raises(BatchPendingError), AnswerStore(kept) as store:
+            ask(in_batches(live, kept), some, store)
+    record = file.with_name("answers-batches.json")
+    record.write_text(json.dumps([recorded(file)[0] | {"id": None}]))
+    with pytest.raises(BatchPendingError, match="batch_0"), AnswerStore(file) as store:
+        ask(in_batches(live, file), questions, store)
+    assert len(server.batches) == 5
+
+
+def test_probabilities_of_names_come_in_batches(file):
+    told = servers.logprobs({"A:": 1}, {" robin": 0.75, " owl": 0.25})
+    weighed = Request("Which?", candidates=Candidates(("robin", "owl"), ("bird",), False))
+    with BatchServer(lambda _: servers.text("A: robin", logprobs=told)) as server:
+        with pytest.raises(BatchPendingError):
+            asked(server, [weighed], file)
+        server.end()
+        (answer,) = asked(server, [weighed], file)
+        (live,) = ask(api_model(server), [weighed], None)
+    assert answer.outcomes == live.outcomes
+    assert set(answer.outcomes) == {"robin", "owl"}
 
 
 EVENTS = st.lists(

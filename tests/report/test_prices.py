@@ -66,7 +66,7 @@ def test_a_price_list_has_both_ends_the_chosen_and_six_between(place):
     cascade = replace(cascade_of(6.0), place=place)
     table = price_table(cascade, [])
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    assert [row["labels by"] for row in rows] == ["scores", *["both"] * 6, "model"]
+    assert [row["by"] for row in rows] == ["scores", *["both"] * 6, "model"]
     shares = [row["asked, %"] for row in rows]
     assert shares == sorted(shares)
     assert [row["verdict"] == "chosen" for row in rows].index(True) == place
