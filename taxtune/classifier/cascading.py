@@ -52,8 +52,9 @@ class CascadeClassifier(Classifier):
 
     @property
     def labels_alone(self) -> bool:
-        """Whether the model labels images without scores."""
-        return self.cascade.chosen.second is not None and self.cascade.points[-1].kept
+        """Whether the model labels images without scores; a prompt with candidates needs them."""
+        asks = self.cascade.chosen.second is not None and self.top is None
+        return asks and self.cascade.points[-1].kept
 
     @cached_property
     def _can_change(self) -> bool:
