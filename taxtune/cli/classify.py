@@ -159,10 +159,10 @@ def classify(
     if out is not None:
         written += [_beside(out, name) for name in ("review", "photos", "groups")]
     _check_files(written, images, force=force)
-    refused = (_FOR_OTHERS, "a run")
     if calibration is None:
-        refused = (_NOT_FOR_RUNS, "calibrations of scores")
-    refuse_options(context, *refused)
+        refuse_options(context, _NOT_FOR_RUNS, "calibrations of scores")
+    else:
+        refuse_options(context, _FOR_OTHERS, "a run")
     classifier = named_classifier(run, policy, settings, on_broken)
     if review_below is None:
         # No label of a calibrated policy has less than its threshold, and with that the guarantee
