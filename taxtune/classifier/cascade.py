@@ -94,6 +94,8 @@ class Cascade(RiskGuarantee):
     def read(cls, file: str | Path) -> Self:
         """Reads a calibration; see `CalibratedThreshold.read`."""
         found = super().read(file)
+        if found.place not in (None, *range(len(found.points))):
+            raise DataError("The price list has no such point.", file=file, value=found.place)
         return replace(found, run=str((Path(file).parent / found.run).resolve()))
 
     def write(self, file: str | Path) -> None:
@@ -148,8 +150,9 @@ class Cascade(RiskGuarantee):
         raise TaxtuneError(
             "No row of the price list that keeps the promise fits.",
             value=budget if hr is None else hr,
-            remedy=f"They cost ${prices[0]:.2f} or more for {IMAGES:,} images; the highest hR is "
-            f"{max(point.hr for point in kept):.3f}.",
+            remedy=f"The highest hR is {best:.3f}."
+            if within
+            else f"They cost ${prices[0]:.2f} or more for {IMAGES:,} images.",
         )
 
 

@@ -52,8 +52,9 @@ class CascadeClassifier(Classifier):
 
     @property
     def labels_alone(self) -> bool:
-        """Whether the model labels images without scores."""
-        return self.cascade.chosen.second is not None and self.cascade.points[-1].kept
+        """Whether the model labels images without scores; a prompt with candidates needs them."""
+        asks = self.cascade.chosen.second is not None and self.top is None
+        return asks and self.cascade.points[-1].kept
 
     @cached_property
     def _can_change(self) -> bool:
@@ -197,7 +198,7 @@ def _sureness(label: Classification) -> float:
 def read_calibrated(file: Path) -> Cascade | ScoreCalibration:
     """Reads a calibration of scores, with a run or alone."""
     text = read_text(file, error=DataError, what="calibration")
-    return Cascade.read(file) if '"taxtune cascade 1"' in text else ScoreCalibration.read(file)
+    return Cascade.read(file) if '"taxtune cascade ' in text else ScoreCalibration.read(file)
 
 
 def load_cascade(file: str | Path, settings: Mapping[str, Any] | None = None) -> CascadeClassifier:
@@ -212,10 +213,17 @@ def load_cascade(file: str | Path, settings: Mapping[str, Any] | None = None) ->
         label in a column `scores`, as in {"duck": 0.7, "teal": 0.2}.
 
     Raises:
-        DataError: If it cannot be read, nothing keeps its promise, or the run is another one now.
+        DataError: If it cannot be read, nothing keeps its promise, or the run is another one now or
+            gone.
     """
     file = Path(file)
     cascade = Cascade.read(file)
+    if not Path(cascade.run).exists():
+        raise DataError(
+            "The run of the calibration is gone; it is looked for from the calibration's folder.",
+            file=Path(cascade.run),
+            remedy="Move both together, or calibrate again: taxtune calibrate SCORES --then RUN.",
+        )
     changes = dict(settings or {})
     if cascade.temperature is not None:
         changes.setdefault("vlm.temperature", cascade.temperature)

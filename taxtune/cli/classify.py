@@ -159,8 +159,10 @@ def classify(
     if out is not None:
         written += [_beside(out, name) for name in ("review", "photos", "groups")]
     _check_files(written, images, force=force)
-    refused = (_NOT_FOR_RUNS, "scores") if calibration is None else (_FOR_OTHERS, "a run")
-    refuse_options(context, *refused)
+    if calibration is None:
+        refuse_options(context, _NOT_FOR_RUNS, "calibrations of scores")
+    else:
+        refuse_options(context, _FOR_OTHERS, "a run")
     classifier = named_classifier(run, policy, settings, on_broken)
     if review_below is None:
         # No label of a calibrated policy has less than its threshold, and with that the guarantee
@@ -214,7 +216,8 @@ def _listed(classifier: Classifier, images: list[str], given: Mapping[str, Any])
         note(f"nothing is promised of these labels: the run was calibrated on {kind}")
         classifier.guarantee = None
     if isinstance(classifier, CascadeClassifier):
-        if given["scores"] is None and classifier.cascade.chosen.first is not None:
+        is_scored = classifier.cascade.chosen.first is not None or classifier.top is not None
+        if given["scores"] is None and is_scored:
             raise DataError("The images need scores.", remedy="Add --scores FILE.")
         columns = {"label": given["label_column"], "score": given["score_column"]}
         listed = classifier.with_scores(listed, given["scores"], columns)

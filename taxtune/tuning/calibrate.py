@@ -355,6 +355,8 @@ class CalibrationRun:
             if self.answers is not None:
                 note_answers(self.folder, self.answers)
             evaluator = Evaluator(self.asker, leaf_information(self.tree[0]), store)
+            if self.policy.names is not None:  # the first answer tells that a model gives none
+                evaluator.evaluate(self.template, self.examples[:1])
             evaluation = evaluator.evaluate(self.template, self.examples)
         cut = cut_in_words(evaluation.rows, answer_limit(vlm))
         if cut:

@@ -149,7 +149,16 @@ def test_a_point_is_chosen_by_its_price_or_by_its_hr(here):
     assert usual.choose(budget=price * 0.9).chosen == alone
     highest = f"{max(point.hr for point in usual.points):.3f}"
     error = run_refused(*words("--hr=1", "--force"), folder=here)
-    assert f"the highest hR is {highest}" in error
+    assert f"The highest hR is {highest}." in error
+    with pytest.raises(taxtune.TaxtuneError, match=f"The highest hR is {alone.hr:.3f}"):
+        usual.choose(hr=1, budget=price * 0.9)
+
+
+def test_a_model_without_probabilities_is_asked_once(here, server):
+    before = len(server.chats)
+    error = run_refused(*words("--policy=posterior"), folder=here)
+    assert "The model gives no probabilities of its answers" in error
+    assert len(server.chats) == before + 1
 
 
 def test_that_the_model_adds_nothing_is_said(here):

@@ -321,14 +321,35 @@ def test_nothing_is_promised_of_a_share_of_labels_before_all_have_an_answer(here
         (["calibration.json", "--scores=other.csv"], "The scores are of other images"),
         (["calibration.json", "--candidates=new.csv"], "--candidates: only for a run."),
         (["calibration.json", "--policy=direct"], "--policy: only for a run."),
-        (["run", "--scores=new.csv"], "--scores: only for scores."),
-        (["run", "--budget=5"], "--budget: only for scores."),
+        (["run", "--scores=new.csv"], "--scores: only for calibrations of scores."),
+        (["run", "--budget=5"], "--budget: only for calibrations of scores."),
     ],
 )
 def test_what_does_not_go_together_is_refused(here, arguments, said):
     write_scores(here / "other.csv", {"azure-7.png": SURE})
     run, *more = arguments
     assert said in run_refused("classify", run, "photos", *more, folder=here)
+
+
+def test_a_run_that_is_gone_is_told_as_that_of_the_calibration(here):
+    (here / "run").rename(here / "elsewhere")
+    error = run_refused("classify", "calibration.json", "photos", "--scores=new.csv", folder=here)
+    assert "run: The run of the calibration is gone" in error
+    assert "Move both together, or calibrate again" in error
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"place": 9}, "The price list has no such point. (got 9)"),
+        ({"place": -1}, "The price list has no such point. (got -1)"),
+        ({"format": "taxtune cascade 2"}, "The file is no calibration of scores and a run"),
+    ],
+)
+def test_a_record_that_was_edited_or_is_of_another_version_is_refused(here, changes, said):
+    change_record(here, **changes)
+    arguments = ("classify", "calibration.json", "photos", "--scores=new.csv")
+    assert said in run_refused(*arguments, folder=here)
 
 
 def test_another_run_than_that_of_the_calibration_is_refused(here):
