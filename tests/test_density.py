@@ -8,7 +8,7 @@ from tests.density import Density, density, joined
 from tests.size import long_functions, measured, packed
 
 #: Tokens, tokens a statement, those that nine statements in ten have at most, packed modules, long functions.
-CEILINGS = {"taxtune": (366_700, 10.95, 20, 0, 0), "tests": (349_450, 12.05, 21, 59, 0)}
+CEILINGS = {"taxtune": (378_300, 10.95, 20, 0, 0), "tests": (369_900, 12.05, 21, 61, 0)}
 
 
 @pytest.mark.parametrize("folder", CEILINGS)
