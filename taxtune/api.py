@@ -449,7 +449,7 @@ def calibrate_cascade(
     risk: float,
     confidence_level: float = 0.9,
     policy: Evidence | None = None,
-    rank: str | None = None,
+    rank: str | int | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> Cascade:
@@ -482,7 +482,7 @@ def calibrate_cascade(
         risk=risk,
         confidence=confidence_level,
         kind=policy,
-        wanted=rank,
+        wanted=None if rank is None else str(rank),
         **options,
     )
     with shown_progress(progress):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from taxtune.cli.classifier_scores import guarantee, images_note
 from taxtune.cli.printing import note_arbiter, print_json, refuse_existing
+from taxtune.errors import TaxtuneError
 from taxtune.progress import note
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def calibrate_cascade(
     for suffix in (out.suffix, ".png", ".svg"):
         refuse_existing(out.with_suffix(suffix), force=force)
     check_folder(out.parent)
+    if budget is not None and work.call.usd is None:  # told before anything is paid
+        raise TaxtuneError("What a call costs is not known.", remedy="Choose by the hR: --hr.")
     usual = work.cascade()
     note_arbiter(work.asker.mapper)
     cascade = usual.choose(budget=budget, hr=hr)

@@ -11,10 +11,12 @@ import pytest
 
 import taxtune
 from taxtune.classifier.cascade import Cascade
+from taxtune.cli.cascade import calibrate_cascade
 from taxtune.fieldguide import MANIFEST_FILE, TAXONOMY_FILE
 from taxtune.images import load_image
 from taxtune.models.image_urls import data_url
 from taxtune.taxonomy import read_taxonomy
+from taxtune.tuning.costs import CallCost
 from tests.cli.commands import run_json, run_refused, run_well
 from tests.servers import OpenAIServer
 
@@ -222,11 +224,27 @@ def test_points_are_chosen_of_cascades_alone(here):
         assert "--budget: only for scores with --then RUN" in error
 
 
+class Unpriced:
+    """A calibration of a model whose price is not known, which must not be begun."""
+
+    call = CallCost()
+
+    def cascade(self):
+        raise AssertionError("it was asked")
+
+
+def test_a_budget_without_a_price_is_refused_before_anything_is_asked(tmp_path):
+    options = {"dry_run": False, "force": False, "as_json": False}
+    with pytest.raises(taxtune.TaxtuneError, match="What a call costs is not known"):
+        calibrate_cascade(Unpriced(), tmp_path / "out.json", 5.0, None, **options)
+
+
 def test_a_cascade_is_calibrated_and_labels_in_python(here, rows, server, monkeypatch):
     monkeypatch.chdir(here)
     records = list(csv.DictReader((here / "scores.csv").open()))
     asked = {"risk": 0.3, "data": "photos.csv", "policy": "self_consistency", "samples": 2}
-    found = taxtune.calibrate_cascade(records, "run", **asked, progress=False)
+    found = taxtune.calibrate_cascade(records, "run", **asked, rank=3, progress=False)
+    assert found.wanted == "3"
     assert found.samples == 2
     assert found.policy == {"kind": "self_consistency", "samples": 2, "threshold": 0.7}
     assert found.temperature == 1
