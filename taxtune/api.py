@@ -476,13 +476,16 @@ def calibrate_cascade(
     from taxtune.classifier.cascade import CascadeRun
     from taxtune.results import shown_progress
 
+    wanted = None
+    if rank is not None:
+        wanted = str(rank)
     work = CascadeRun(
         scores=scores,
         folder=Path(run),
         risk=risk,
         confidence=confidence_level,
         kind=policy,
-        wanted=None if rank is None else str(rank),
+        wanted=wanted,
         **options,
     )
     with shown_progress(progress):
