@@ -256,7 +256,7 @@ def test_a_model_is_asked_only_where_a_classifier_does_not_say_enough(tmp_path, 
     run_command(tune, *[f"--set={setting}" for setting in small.split()])
     dry, prices, labelled = [run_command(command) for command in commands]
     assert "0 of them in the store" in dry.err
-    assert "What first thresholds cost for 10,000 images" in dry.out
+    assert "Costs for 10,000 images" in dry.out
     assert "0 of them in the store" in prices.err  # the dry run has asked nothing
     assert len(re.findall(r"^  (scores|both|model) ", prices.out, re.M)) == 8
     assert "at most 0.02 with 90 % confidence" in prices.out

@@ -30,7 +30,7 @@ def share_table(work: CascadeRun) -> Table:
     for first, asked in work.asked().items():
         costs = _costs(asked, work.policy.samples, call)
         rows.append({"first": first, **costs})
-    title = f"What first thresholds cost {_PER}"
+    title = f"Costs {_PER}"
     return Table.from_records("shares", title, rows, digits=_DIGITS)
 
 
